@@ -1,0 +1,494 @@
+"""Typed, closed parameters: one model a section of params.yaml.
+
+conf/ is the truth and params.yaml is what it composes to; stages read
+params.yaml and nothing else. A misspelt key, a wrong type and a missing `???`
+stop a stage with one sentence before any work is done.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from shiyan.errors import UserError
+from shiyan.jsonl import describe
+
+PARAMS_FILE = Path("params.yaml")
+
+
+def project_root() -> Path:
+    """The user's repository, also from a temporary DVC experiment workspace."""
+    return Path(os.environ.get("DVC_ROOT") or ".").resolve()
+
+
+class Params(BaseModel):
+    """Base of all parameters: a misspelt key is an error, not a silent default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+# --- what is worked on -------------------------------------------------------------
+
+
+class SongciParams(Params):
+    """Song ci from the npm package `chinese-poetry`."""
+
+    kind: Literal["songci"]
+    version: str
+    integrity: str
+    """npm's own `sha512-…` of the package; what comes must have it."""
+    cipai: tuple[str, ...]
+    """The cipai to take; a compound name in the package counts for each of its parts."""
+    per_cipai: int | None = Field(gt=0)
+    """How many poems of each, drawn by seed; null takes all."""
+
+
+class FilesParams(Params):
+    """A user's own poems."""
+
+    kind: Literal["files"]
+    path: str
+    """A .jsonl, .csv or .xlsx file, or a folder of .txt and .pt files."""
+    genre: Literal["modern", "ci"]
+    columns: dict[str, str] = {}
+    """Our field -> the file's column, where the names differ."""
+
+
+class ModernGitParams(Params):
+    """Modern poems by poets in the public domain, from a git repository of .pt files."""
+
+    kind: Literal["modern_git"]
+    repository: str
+    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
+    poets: dict[str, int]
+    """Name -> year of death."""
+    died_by: int = Field(gt=0)
+    per_poet: int | None = Field(default=None, gt=0)
+
+
+CorpusParams = Annotated[
+    SongciParams | FilesParams | ModernGitParams, Field(discriminator="kind")
+]
+
+
+class WheelSource(Params):
+    """Registry packages that carry a model file in parts."""
+
+    packages: tuple[str, ...]
+    version: str
+    member: str
+    """Path of the part inside each wheel; {n:02d} is the part's number."""
+
+
+class LocalModelParams(Params):
+    """A model whose files are on this machine: a GGUF, or a folder of safetensors."""
+
+    kind: Literal["local"]
+    file: str
+    """The file's name in the model cache."""
+    path: str | None = None
+    """Where the file already lies; checked against the sha256, never copied."""
+    sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    bytes: int | None = Field(default=None, gt=0)
+    repository: str | None = None
+    revision: str | None = None
+    wheels: WheelSource | None = None
+    family: str
+    """Models of one family may favour each other as judges."""
+    context: int = Field(default=4096, gt=0)
+    """Tokens a server slot holds, prompt and reply together."""
+
+
+class HubModelParams(Params):
+    """A model repository on the hub, pinned by revision; read by transformers."""
+
+    kind: Literal["hub"]
+    repository: str
+    revision: str
+    family: str
+    dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    weights_only_bin: bool = False
+    """The repository holds only .bin files; they are read with weights_only."""
+
+
+class ApiModelParams(Params):
+    """A model behind an OpenAI-compatible HTTP interface."""
+
+    kind: Literal["api"]
+    base_url: str
+    model: str
+    key_variable: str | None
+    """The environment variable that holds the key; the key itself is never a parameter."""
+    family: str
+    price_per_million_prompt: float | None = Field(default=None, ge=0)
+    price_per_million_completion: float | None = Field(default=None, ge=0)
+    currency: str = "USD"
+    requests_at_once: int = Field(default=4, gt=0)
+    max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    extra: dict[str, Any] = {}
+    """Further fields of the request body, as the provider names them."""
+
+
+ModelParams = Annotated[
+    LocalModelParams | HubModelParams | ApiModelParams, Field(discriminator="kind")
+]
+
+
+class PromptTexts(Params):
+    """The texts of conf/prompt/; {name} marks what is filled in."""
+
+    modern: dict[str, str] = {}
+    """P1 … P13 (AIGenPoetry, Table 7)."""
+    ci: dict[str, str] = {}
+    """direct and form_aware (CCiV, section 2.2.2)."""
+    understanding: dict[str, str] = {}
+    """By genre (Poller, Table 5)."""
+    poller: dict[str, str] = {}
+    """The pieces that P0 … P4 are built from (Poller, Tables 2 and 6-9)."""
+    poller_ci: dict[str, str] = {}
+    """The same for ci; never pooled with `poller`."""
+    ci_quality: dict[str, str] = {}
+    """Informativeness and Aesthetic, 1-5 (CCiV, section 2.3)."""
+
+
+# --- how each stage works ----------------------------------------------------------
+
+
+class PathsParams(Params):
+    """Where each stage writes; dvc.yaml reads the same section."""
+
+    poems: Path
+    personas: Path
+    ratings: Path
+    generated: Path
+    replies: Path
+    understandings: Path
+    splits: Path
+    statistics: Path
+    zero_shot_scores: Path
+    trained_scores: Path
+    trained_models: Path
+    ci_checks: Path
+    judgments: Path
+    collect_metrics: Path
+    generate_metrics: Path
+    split_metrics: Path
+    zero_shot_metrics: Path
+    trained_metrics: Path
+    ci_metrics: Path
+    judge_metrics: Path
+    zero_shot_roc: Path
+    zero_shot_distributions: Path
+    trained_roc: Path
+    trained_distributions: Path
+    training_curves: Path
+    ci_by_cipai: Path
+    judge_errors: Path
+
+
+class ExecutorParams(Params):
+    """How keyed work items are mapped to results."""
+
+    backend: Literal["local", "process", "ray"]
+    workers: int = Field(gt=0)
+
+
+class CollectParams(Params):
+    seed: int
+    near_duplicate: float = Field(gt=0, le=1)
+    """Share of common character 3-grams (Jaccard) from which two poems are named as twins."""
+    personas: str | None
+    """A JSONL of personas; null takes the ones that come with the project."""
+    ratings: str | None
+    """A file of human ratings; null where there are none."""
+
+
+class SamplingParams(Params):
+    temperature: float = Field(ge=0)
+    top_p: float = Field(gt=0, le=1)
+    max_tokens: int = Field(gt=0)
+
+
+class UnderstandingParams(SamplingParams):
+    poems: int = Field(ge=0)
+    """How many human poems are read, spread over their authors by seed."""
+    readers: tuple[str, ...]
+    constructed: bool
+    """Also pair every poem with the reading of another poem, which deserves 0 for content."""
+
+
+class GenerateParams(Params):
+    models: tuple[str, ...] = Field(min_length=1)
+    prompts: tuple[str, ...] = Field(min_length=1)
+    """Of conf/prompt/modern.yaml (P1 … P13) or ci.yaml (direct, form_aware)."""
+    sampling: SamplingParams
+    samples: int = Field(gt=0)
+    titles_per_cipai: int = Field(gt=0)
+    """Ci only: how many themes are drawn for each cipai."""
+    themes: tuple[str, ...] = Field(min_length=1)
+    """Common themes, for ci whose corpus has no titles."""
+    seed: int
+    attempts: int = Field(gt=0)
+    """Requests for one poem before it is recorded as missing."""
+    replies: str | None
+    """A JSONL of finished replies, read instead of asking."""
+    budget: float | None = Field(gt=0)
+    """Money that this stage may spend, in the models' currency; null: no limit."""
+    requests_at_once: int = Field(gt=0)
+    """On the local server; an API model names its own."""
+    understanding: UnderstandingParams
+
+
+class SplitParams(Params):
+    seed: int
+    test_share: float = Field(gt=0, lt=1)
+
+
+class NGramParams(Params):
+    shortest: int = Field(ge=1)
+    longest: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def ordered(self) -> "NGramParams":
+        if self.shortest > self.longest:
+            raise ValueError(f"shortest ({self.shortest}) is above longest ({self.longest})")
+        return self
+
+
+class ScratchEncoderParams(Params):
+    """A small RoBERTa whose weights start at random: a baseline, not a Chinese RoBERTa."""
+
+    kind: Literal["scratch"]
+    layers: int = Field(gt=0)
+    hidden: int = Field(gt=0)
+    heads: int = Field(gt=0)
+
+
+class HubEncoderParams(Params):
+    """A pretrained encoder from the hub, e.g. hfl/chinese-roberta-wwm-ext."""
+
+    kind: Literal["hub"]
+    repository: str
+    revision: str
+
+
+EncoderParams = Annotated[
+    ScratchEncoderParams | HubEncoderParams, Field(discriminator="kind")
+]
+
+
+class TrainRobertaParams(Params):
+    name: str
+    """The detector's name in every table; says what it is."""
+    encoder: EncoderParams
+    epochs: int = Field(gt=0)
+    learning_rate: float = Field(gt=0)
+    batch_size: int = Field(gt=0)
+    max_tokens: int = Field(gt=1)
+    warmup_share: float = Field(ge=0, lt=1)
+    weight_decay: float = Field(ge=0)
+    balance: Literal["class_weights", "up_sampling"]
+    seed: int
+    ngram: NGramParams
+    """The detector without a language model: character n-grams, TF-IDF, logistic regression."""
+    resamples: int = Field(gt=0)
+
+
+class ZeroShotScoreParams(Params):
+    """Which models play which role (AIGenPoetry, section 5)."""
+
+    scoring: str
+    """Log-likelihood, Log-Rank, LRR; and Fast-DetectGPT's scoring model where
+    `fast_scoring` is null."""
+    reference: str
+    """Fast-DetectGPT's reference (sampling) model."""
+    fast_scoring: str | None
+    observer: str
+    performer: str
+    detectors: tuple[str, ...] = Field(min_length=1)
+    text: Literal["body", "title_and_body"]
+    max_tokens: int = Field(gt=1)
+    min_tokens: int = Field(gt=1)
+    """A text of fewer tokens is unscored."""
+    batch_tokens: int = Field(gt=0)
+    bos: bool
+    """Put the end-of-text token first, so that the first token is scored as well."""
+    dtype: Literal["float32", "bfloat16"]
+    device: Literal["auto", "cpu", "cuda"]
+    resamples: int = Field(gt=0)
+    seed: int
+
+
+class EvalCiParams(Params):
+    extra_forms: str | None
+    """A file of a user's own cipai in the project's notation."""
+    resamples: int = Field(gt=0)
+    seed: int
+
+
+class JudgeParams(Params):
+    models: tuple[str, ...] = Field(min_length=1)
+    prompts: tuple[str, ...] = Field(min_length=1)
+    """Of P0 … P4."""
+    prompt_set: Literal["poller", "poller_ci"]
+    temperature: float = Field(ge=0)
+    top_p: float = Field(gt=0, le=1)
+    max_tokens: int = Field(gt=0)
+    repeats: int = Field(gt=0)
+    attempts: int = Field(gt=0)
+    seed: int
+    budget: float | None = Field(gt=0)
+    requests_at_once: int = Field(gt=0)
+    resamples: int = Field(gt=0)
+
+
+class TrackParams(Params):
+    experiment: str
+    """MLflow's experiment."""
+
+
+class AllParams(Params):
+    """The whole of params.yaml; `shiyan compose` checks it at once."""
+
+    paths: PathsParams
+    corpus: CorpusParams
+    models: dict[str, ModelParams]
+    prompts: PromptTexts
+    collect: CollectParams
+    generate: GenerateParams
+    split: SplitParams
+    train_roberta: TrainRobertaParams
+    zero_shot_score: ZeroShotScoreParams
+    eval_ci: EvalCiParams
+    judge: JudgeParams
+    track: TrackParams
+
+    @model_validator(mode="after")
+    def roles_name_known_models(self) -> "AllParams":
+        for role, name in self.roles():
+            if name not in self.models:
+                raise ValueError(
+                    f"{role} names the model {name!r}, which conf/model/ does not hold; "
+                    f"known are {', '.join(self.models)}"
+                )
+        return self
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Every (role, model name), e.g. ('zero_shot_score.scoring', 'qwen2.5-coder-0.5b')."""
+        score = self.zero_shot_score
+        named = [
+            *(("generate.models", name) for name in self.generate.models),
+            *(("generate.understanding.readers", n) for n in self.generate.understanding.readers),
+            *(("judge.models", name) for name in self.judge.models),
+            ("zero_shot_score.scoring", score.scoring),
+            ("zero_shot_score.reference", score.reference),
+            ("zero_shot_score.observer", score.observer),
+            ("zero_shot_score.performer", score.performer),
+        ]
+        if score.fast_scoring is not None:
+            named.append(("zero_shot_score.fast_scoring", score.fast_scoring))
+        return named
+
+
+P = TypeVar("P", bound=BaseModel)
+
+
+def read_params(path: Path = PARAMS_FILE) -> dict[str, Any]:
+    """params.yaml as plain values, by YAML 1.2 rules (3e-05 is a number).
+
+    Raises:
+        UserError: the file is missing or malformed, or a value is still `???`.
+    """
+    if not path.exists():
+        raise UserError(f"{path} does not exist; run `shiyan compose` to write it from conf/", 2)
+    try:
+        config = OmegaConf.load(path)
+        missing = sorted(OmegaConf.missing_keys(config))
+        values = OmegaConf.to_container(config, resolve=True) if not missing else {}
+    except (OmegaConfBaseException, OSError, ValueError) as error:
+        raise UserError(f"{path} could not be read: {str(error).splitlines()[0]}", 2) from error
+    except Exception as error:
+        # OmegaConf lets the YAML parser's own errors through, of several unrelated classes.
+        if type(error).__module__.split(".")[0] != "yaml":
+            raise
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path} is not valid YAML: {reason}", 2) from error
+    if missing:
+        raise UserError(
+            f"{path}: {', '.join(missing)} is still ???; give it a value in conf/ or with -S", 2
+        )
+    if not isinstance(values, dict):
+        raise UserError(f"{path} holds no mapping; run `shiyan compose`", 2)
+    return {str(key): value for key, value in values.items()}
+
+
+def validated(section: str, model: type[P], values: Any, where: str) -> P:
+    """`values` as `model`, or one sentence that names the key under `section`."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        allowed = ""
+        if error.errors()[0]["type"] == "extra_forbidden":
+            allowed = f"; allowed are {', '.join(fields_at(model, error.errors()[0]['loc'][:-1]))}"
+        prefix = f"{section}: " if section else ""
+        raise UserError(f"{where}: {prefix}{describe(error)}{allowed}", 2) from error
+
+
+def fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """The field names allowed at a location inside `model`, as pydantic spells it."""
+    current: Any = model
+    for part in location:
+        annotation = current.model_fields[part].annotation if part in current.model_fields else None
+        candidates = [annotation, *getattr(annotation, "__args__", ())]
+        classes = [c for c in candidates if isinstance(c, type) and issubclass(c, BaseModel)]
+        if not classes:
+            return sorted(current.model_fields)
+        current = classes[0]
+    return sorted(current.model_fields)
+
+
+def load_params(section: str, model: type[P], path: Path = PARAMS_FILE) -> P:
+    """One section of params.yaml, checked.
+
+    Raises:
+        UserError: the section is missing or does not fit; exit code 2.
+    """
+    values = read_params(path)
+    if section not in values:
+        raise UserError(f"{path} has no section {section!r}; run `shiyan compose`", 2)
+    return validated(section, model, values[section], str(path))
+
+
+def load_corpus(path: Path = PARAMS_FILE) -> SongciParams | FilesParams | ModernGitParams:
+    """The corpus section, whose `kind` selects its shape."""
+
+    class Holder(Params):
+        corpus: CorpusParams
+
+    return validated("", Holder, {"corpus": read_params(path).get("corpus")}, str(path)).corpus
+
+
+def load_models(
+    names: tuple[str, ...] | list[str], path: Path = PARAMS_FILE
+) -> dict[str, LocalModelParams | HubModelParams | ApiModelParams]:
+    """The named models of params.yaml, in the order named, each once.
+
+    Raises:
+        UserError: a name that conf/model/ does not hold; the known ones are listed.
+    """
+    known: Mapping[str, Any] = read_params(path).get("models") or {}
+
+    class Holder(Params):
+        models: dict[str, ModelParams]
+
+    for name in names:
+        if name not in known:
+            raise UserError(
+                f"{path}: there is no model {name!r}; conf/model/ holds {', '.join(known)}", 2
+            )
+    wanted = {"models": {name: known[name] for name in dict.fromkeys(names)}}
+    return validated("", Holder, wanted, str(path)).models

@@ -1,0 +1,197 @@
+"""The records that pass between stages, one JSON object a line of a .jsonl file."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Source = Literal["human", "constructed", "published"]
+"""Who vouches for a reference: people, a construction of ours, or a paper's table."""
+
+Fold = Literal["train", "test"]
+
+
+class Record(BaseModel):
+    """Base of all records: immutable, and a field nobody declared is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Generation(Record):
+    """How an LLM came to write a poem; null is what finished replies did not tell."""
+
+    generator: str
+    prompt_id: str
+    seed_poem_id: str | None
+    """The human poem whose title, style or form was asked for; null where the theme
+    came from the list of common themes."""
+    sample_index: int = Field(ge=0)
+    theme: str | None = None
+    theme_source: Literal["title", "topic", "list"] | None = None
+    temperature: float | None = Field(default=None, ge=0)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    seed: int | None = None
+    reply_sha256: str
+    """Of the raw reply, which stands in the file of replies."""
+    finish_reason: str | None = None
+    flags: tuple[str, ...] = ()
+    """Names of the cleaning rules that fired, in the order in which they did."""
+
+
+class Poem(Record):
+    """A poem, by a person or by an LLM."""
+
+    poem_id: str = Field(min_length=1)
+    title: str
+    text: str
+    """The body: lines end in a newline, an empty line parts two stanzas."""
+    genre: Literal["modern", "ci"]
+    author: str
+    cipai: str | None = None
+    generation: Generation | None = None
+
+    @property
+    def label(self) -> int:
+        """1 if an LLM wrote it, 0 if a person did."""
+        return int(self.generation is not None)
+
+    @property
+    def group_id(self) -> str:
+        """The poem's own family: the human poem it imitates, or its cipai, or itself.
+
+        `splits.group_poems` joins families that touch (a human ci and the cipai's
+        LLM ci; near-duplicates); a fold is drawn over those joined groups.
+        """
+        if self.generation is None:
+            return self.poem_id
+        return self.generation.seed_poem_id or f"cipai:{self.cipai}"
+
+
+class Reply(Record):
+    """A raw reply to a request for a poem or a reading, and what became of it."""
+
+    reply_id: str
+    """Equals the poem_id (or item_id) that came of it, or would have."""
+    kind: Literal["poem", "understanding"]
+    generator: str
+    prompt_id: str
+    seed_poem_id: str | None
+    text: str
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    attempts: int = Field(default=1, ge=1)
+    outcome: Literal["kept", "missing"]
+    missing_reason: str | None = None
+    flags: tuple[str, ...] = ()
+
+
+class Persona(Record):
+    """What a judge that plays the poet is told about the poet."""
+
+    poet_id: str
+    """The name that `Poem.author` holds."""
+    basic_information: str
+    views_on_poetry: str
+    critics_comments: str
+    sources: tuple[str, ...] = ()
+
+
+class Understanding(Record):
+    """A reading of a poem, to be judged."""
+
+    item_id: str
+    poem_id: str
+    reader: str
+    """An LLM's name, or a person's."""
+    text: str
+    dimension: str = "all"
+    source: Source | Literal["generated"] = "generated"
+    """`constructed`: a reading that belongs to another poem."""
+
+
+class HumanRating(Record):
+    """One rater's scores of one understanding, or a reference that was constructed."""
+
+    item_id: str
+    rater_id: str
+    rubric: str
+    scores: dict[str, float | None]
+    source: Source
+
+
+class Assignment(Record):
+    """The fold of one poem, and the group that must not be parted."""
+
+    poem_id: str
+    group_id: str
+    fold: Fold
+
+
+class DetectorScore(Record):
+    """One detector's score of one poem; higher: more likely an LLM's."""
+
+    poem_id: str
+    detector: str
+    score: float | None
+    n_tokens: int | None = None
+    unscored_reason: str | None = None
+
+
+class NearestForm(Record):
+    """The form that a ci comes closest to, and what would have to change."""
+
+    variant_id: str
+    edits: tuple[str, ...]
+
+
+class CiCheck(Record):
+    """Does a ci keep its cipai's form (CCiV, section 2.3)?
+
+    `strict` reads a 读 as a line break, as the paper does; `_optional` lets a
+    form's 读 be unbroken and a text's 、 stand anywhere. Tonal values are 0 where
+    the structure is broken.
+    """
+
+    poem_id: str
+    cipai: str
+    structure_standard: bool | None
+    structure_any: bool | None
+    tonal_standard: float | None
+    tonal_any: float | None
+    structure_standard_optional: bool | None
+    structure_any_optional: bool | None
+    tonal_standard_optional: float | None
+    tonal_any_optional: float | None
+    variant_id: str | None = None
+    tonal_definite: float | None = None
+    """Share of fitting tones among one-reading characters at 平 or 仄 positions."""
+    tonal_nearest: float | None = None
+    nearest: NearestForm | None = None
+    rhyme_share: float | None = None
+    n_characters: int = 0
+    n_polyphones: int = 0
+    n_unknown: int = 0
+    unscored_reason: str | None = None
+
+
+class Judgment(Record):
+    """One judge's scores of one item, or why there are none."""
+
+    judgment_id: str
+    item_id: str
+    judge: str
+    rubric: str
+    prompt_id: str
+    persona_id: str | None = None
+    sample_index: int = Field(default=0, ge=0)
+    scores: dict[str, float | None] | None
+    """Null, or a null dimension, is unscored: never a zero."""
+    reasons: dict[str, str] = {}
+    unscored_reason: str | None = None
+    reply: str
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    attempts: int = Field(default=1, ge=1)
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
