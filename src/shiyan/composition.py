@@ -5,7 +5,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from shiyan.config import PARAMS_FILE, AllParams, validated
+from shiyan.config import PARAMS_FILE, AllParams, read_params, validated
 from shiyan.errors import UserError
 
 CONF = Path("conf")
@@ -67,12 +67,13 @@ def check(overrides: Sequence[str] = ()) -> bool:
     )
 
 
-def differences() -> dict[str, tuple[object, object]]:
-    """Keys whose value in params.yaml is not what conf/ composes to: key -> (conf, params)."""
-    if not PARAMS_FILE.exists():
-        return {}
-    ours = flattened(OmegaConf.to_container(composed()))
-    theirs = flattened(OmegaConf.to_container(OmegaConf.load(PARAMS_FILE)))
+def differences(overrides: Sequence[str] = ()) -> dict[str, tuple[object, object]]:
+    """Keys whose value in params.yaml is not what conf/ composes to: key -> (conf, params).
+
+    A key that one side lacks is None there.
+    """
+    ours = flattened(OmegaConf.to_container(composed(overrides)))
+    theirs = flattened(read_params() if PARAMS_FILE.exists() else {})
     absent = object()
     found = {}
     for key in [*ours, *(k for k in theirs if k not in ours)]:

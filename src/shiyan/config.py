@@ -70,9 +70,7 @@ class ModernGitParams(Params):
     per_poet: int | None = Field(default=None, gt=0)
 
 
-CorpusParams = Annotated[
-    SongciParams | FilesParams | ModernGitParams, Field(discriminator="kind")
-]
+CorpusParams = Annotated[SongciParams | FilesParams | ModernGitParams, Field(discriminator="kind")]
 
 
 class WheelSource(Params):
@@ -276,9 +274,7 @@ class HubEncoderParams(Params):
     revision: str
 
 
-EncoderParams = Annotated[
-    ScratchEncoderParams | HubEncoderParams, Field(discriminator="kind")
-]
+EncoderParams = Annotated[ScratchEncoderParams | HubEncoderParams, Field(discriminator="kind")]
 
 
 class TrainRobertaParams(Params):

@@ -31,7 +31,11 @@ class Estimate:
 
     def as_dict(self) -> dict[str, Any]:
         """As it stands in metrics/*.json; non-finite numbers are None there."""
-        fields = {"value": _finite(self.value), "low": _finite(self.low), "high": _finite(self.high)}
+        fields = {
+            "value": _finite(self.value),
+            "low": _finite(self.low),
+            "high": _finite(self.high),
+        }
         counts: dict[str, Any] = {"n": self.n, "n_unscored": self.n_unscored}
         return fields | counts | ({"reason": self.reason} if self.reason else {})
 

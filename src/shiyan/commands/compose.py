@@ -1,21 +1,33 @@
-"""Write params.yaml from conf/, or check that it is what conf/ composes to."""
+"""Write params.yaml from conf/, or say where the two differ."""
 
 import argparse
+import subprocess
 import sys
 
 from shiyan import composition
-from shiyan.config import PARAMS_FILE
+from shiyan.config import PARAMS_FILE, AllParams, read_params, validated
 from shiyan.jsonl import replacing
+
+WAYS_OUT = (
+    "`shiyan compose` goes back to conf/; `shiyan keep NAME` keeps these values as "
+    "conf/experiment/NAME.yaml"
+)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of step")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--check", action="store_true", help="write nothing; exit 1 if they differ")
+    mode.add_argument(
+        "--offer",
+        action="store_true",
+        help="as --check, but go on with the overrides that `dvc exp run -S` left behind",
+    )
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. experiment=smoke")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.check:
-        return check(arguments.overrides)
+    if arguments.check or arguments.offer:
+        return compare(arguments.overrides, offer=arguments.offer)
     text = composition.text_of(composition.composed(arguments.overrides))
     with replacing(PARAMS_FILE) as file:
         file.write(text)
@@ -23,19 +35,33 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def check(overrides: list[str]) -> int:
-    """Name the overrides that stand in params.yaml, and the two ways out."""
+def compare(overrides: list[str], offer: bool) -> int:
+    """Name what stands in params.yaml but not in conf/, and the two ways out.
+
+    An experiment's overrides are a user's wish, so `offer` goes on with them; an edit
+    of conf/ that was not composed is not yet one, so it stops.
+    """
     if composition.check(overrides):
         return 0
-    found = composition.differences()
-    print(f"{PARAMS_FILE} is not what conf/ composes to:", file=sys.stderr)
-    for key, (ours, theirs) in list(found.items())[:20]:
-        print(f"  {key}: conf/ says {ours!r}, {PARAMS_FILE} says {theirs!r}", file=sys.stderr)
-    if len(found) > 20:
-        print(f"  … and {len(found) - 20} more", file=sys.stderr)
-    print(
-        "`shiyan compose` goes back to conf/; `shiyan keep NAME` keeps these values as "
-        "conf/experiment/NAME.yaml",
-        file=sys.stderr,
-    )
-    return 1
+    found = composition.differences(overrides)
+    rewritten = offer and differs_from_commit()
+    say = [
+        f"{PARAMS_FILE} holds overrides that conf/ does not:"
+        if rewritten
+        else f"{PARAMS_FILE} is not what conf/ composes to:"
+    ]
+    say += [f"  {key}: conf/ says {a!r}, {PARAMS_FILE} says {b!r}" for key, (a, b) in found.items()]
+    if not found:
+        say.append("  the same values, written in another way")
+    print("\n".join([*say, WAYS_OUT]), file=sys.stderr)
+    if not rewritten:
+        return 1
+    validated("", AllParams, read_params(), str(PARAMS_FILE))
+    print(f"going on with {PARAMS_FILE} as it stands", file=sys.stderr)
+    return 0
+
+
+def differs_from_commit() -> bool:
+    """Has params.yaml been rewritten since the last commit, as `dvc exp run -S` does?"""
+    command = ["git", "diff", "--quiet", "HEAD", "--", str(PARAMS_FILE)]
+    return subprocess.run(command, check=False, capture_output=True).returncode == 1

@@ -1,0 +1,180 @@
+"""Every configuration composes and validates, and a wrong one says so in one sentence."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+from shiyan import composition
+from shiyan.cli import dispatch
+from shiyan.config import AllParams, SplitParams, load_models, load_params, read_params, validated
+from shiyan.errors import UserError
+from shiyan.stage import exit_code_of
+
+ROOT = Path(__file__).resolve().parent.parent
+EXPERIMENTS = sorted(path.stem for path in (ROOT / "conf/experiment").glob("*.yaml"))
+OWN_POEMS = ["corpus.path=poems.jsonl"]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    """A copy of conf/ and params.yaml in a git repository, as a user would have it."""
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "start"]):
+        subprocess.run([*git, *command], cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def composed(*overrides: str) -> AllParams:
+    values = OmegaConf.to_container(composition.composed(overrides, ROOT / "conf"))
+    return validated("", AllParams, values, "conf/")
+
+
+def test_params_yaml_is_what_conf_composes_to():
+    expected = composition.text_of(composition.composed((), ROOT / "conf"))
+    assert (ROOT / "params.yaml").read_text(encoding="utf-8") == expected
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_every_experiment_composes_and_names_its_command(experiment):
+    needs_poems = "override /corpus: files" in all_text_of(experiment)
+    composed(f"experiment={experiment}", *(OWN_POEMS if needs_poems else []))
+    first, second = (
+        (ROOT / f"conf/experiment/{experiment}.yaml").read_text(encoding="utf-8").splitlines()[:2]
+    )
+    assert first == "# @package _global_"
+    assert second.startswith(f"# dvc exp run -S experiment={experiment}")
+
+
+def all_text_of(experiment: str) -> str:
+    """An experiment's text with that of the experiments it builds on."""
+    text = (ROOT / f"conf/experiment/{experiment}.yaml").read_text(encoding="utf-8")
+    return text + "".join(all_text_of(e) for e in EXPERIMENTS if f"\n  - {e}\n" in text)
+
+
+def test_every_model_of_the_folder_is_known_under_its_file_name():
+    files = {path.stem for path in (ROOT / "conf/model").glob("*.yaml")}
+    assert set(composed().models) == files
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("train_roberta.learning_rat=1", "learning_rat"),
+        ("+split.foo=1", r"unknown key 'split.foo'; allowed are seed, test_share"),
+        ("split.seed=abc", "'split.seed' is 'abc'"),
+        ("corpus=song", "Available options in 'corpus': files"),
+        ("judge.models=[nobody]", "judge.models names the model 'nobody'"),
+        ("generate.sampling.top_p=1.5", "'generate.sampling.top_p' is 1.5"),
+        ("split.test_share=.nan", "split.test_share"),
+        ("train_roberta.ngram.shortest=9", r"shortest \(9\) is above longest \(4\)"),
+        ("experiment=no_such", "experiment/no_such"),
+    ],
+)
+def test_a_wrong_override_is_one_sentence(override, message):
+    with pytest.raises(UserError, match=message) as caught:
+        composed(override)
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_value_is_named():
+    with pytest.raises(UserError, match=r"corpus.genre, corpus.path is still \?\?\?"):
+        composed("corpus=files")
+
+
+def test_chinese_punctuation_in_an_override_is_answered_with_the_quoted_form():
+    with pytest.raises(UserError, match="needs quotes"):
+        composed("generate.themes=[春，日]")
+    quoted = composed('generate.themes=["春，日","《月》 50%"]')
+    assert quoted.generate.themes == ("春，日", "《月》 50%")
+
+
+def test_models_are_found_by_name_and_an_unknown_one_lists_the_known():
+    found = load_models(["qwen2.5-coder-0.5b", "qwen2.5-coder-0.5b"], ROOT / "params.yaml")
+    assert list(found) == ["qwen2.5-coder-0.5b"]
+    with pytest.raises(UserError, match=r"no model 'gpt-5'.*qwen2\.5-coder-0\.5b"):
+        load_models(["gpt-5"], ROOT / "params.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("split: {seed: 0}", "'test_share' is missing"),
+        ("split:\n  seed: 0\n  test_share: ???", r"split.test_share is still \?\?\?"),
+        ("split: {seed: 0, test_share: 0.5, sed: 1}", "unknown key 'sed'; allowed are seed"),
+        ("other: 1", "no section 'split'"),
+        ("split: [", "not valid YAML"),
+        ("- 1", "holds no mapping"),
+    ],
+)
+def test_a_stage_refuses_params_that_do_not_fit(tmp_path, text, message):
+    path = tmp_path / "params.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        load_params("split", SplitParams, path)
+
+
+def test_a_stage_without_params_yaml_says_how_to_get_one(tmp_path):
+    with pytest.raises(UserError, match="shiyan compose"):
+        read_params(tmp_path / "params.yaml")
+
+
+def test_check_names_each_override_and_both_ways_out(project, capsys):
+    assert dispatch(["compose", "--check"]) == 0
+    dispatch(["compose", "judge.temperature=0.2"])
+    assert dispatch(["compose", "--check"]) == 1
+    said = capsys.readouterr().err
+    assert "judge.temperature: conf/ says 0.1, params.yaml says 0.2" in said
+    assert "shiyan compose" in said
+    assert "shiyan keep NAME" in said
+
+
+def test_a_run_goes_on_with_an_experiments_overrides_but_not_with_an_uncomposed_edit(project):
+    dispatch(["compose", "judge.temperature=0.2"])
+    assert dispatch(["compose", "--offer"]) == 0
+    dispatch(["compose"])
+    split = project / "conf/split/half.yaml"
+    split.write_text(split.read_text(encoding="utf-8").replace("seed: 0", "seed: 5"), "utf-8")
+    assert dispatch(["compose", "--offer"]) == 1
+
+
+def test_composing_twice_gives_the_same_bytes(project):
+    dispatch(["compose", "train_roberta.learning_rate=1e-6"])
+    first = (project / "params.yaml").read_bytes()
+    dispatch(["compose", "train_roberta.learning_rate=1e-6"])
+    assert (project / "params.yaml").read_bytes() == first
+
+
+def test_an_unknown_command_lists_the_known_ones(capsys):
+    assert dispatch(["detekt"]) == 2
+    assert "compose" in capsys.readouterr().err
+
+
+def test_a_user_error_is_one_line_with_its_exit_code(capsys):
+    def fails() -> None:
+        raise UserError("poems.jsonl:3 is not UTF-8; save it so", 1)
+
+    assert exit_code_of(fails) == 1
+    assert capsys.readouterr().err == "error: poems.jsonl:3 is not UTF-8; save it so\n"
+
+
+def test_the_light_modules_import_no_heavy_library():
+    light = "config, jsonl, records, work, poem, splits, stage, cli"
+    heavy = "torch transformers mlflow sklearn openai pandas hydra matplotlib"
+    code = (
+        f"from shiyan import {light}; import sys; "
+        f"print([m for m in '{heavy}'.split() if m in sys.modules])"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
+    assert done.stdout.strip() == "[]"
