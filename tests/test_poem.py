@@ -1,0 +1,137 @@
+"""The parser of poems, against counts made by hand."""
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shiyan import poem
+from shiyan.poem import Apart
+
+SHARED = Path(__file__).parents[2] / "shared"
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="../shared is absent")
+
+CLEAN = "窗台上的杯子\n装着昨天的雨\n\n我把它倒掉\n它又落下来"
+
+
+@pytest.mark.parametrize(
+    "dirty",
+    [
+        "\ufeff" + CLEAN,
+        CLEAN.replace("\n", "\r\n"),
+        CLEAN.replace("\n", "\r\r\n"),
+        CLEAN.replace("\n", "\r"),
+        CLEAN.replace("\n", "\u2028"),
+        "　　" + CLEAN.replace("\n", "　\n　　"),
+        CLEAN.replace("\n\n", "\n\u3000\t\u00a0\n\u200b\n\n"),
+        "\n\n" + CLEAN + "\n \n",
+        CLEAN.replace("杯", "\u200b杯\ufe0f"),
+    ],
+)
+def test_how_a_text_was_saved_does_not_change_it(dirty):
+    assert poem.normalised(dirty) == CLEAN
+
+
+def test_counts_by_hand():
+    counts = poem.counts("杯", CLEAN + "，\n（笑） Ok")
+    assert counts == poem.Counts(
+        stanzas=2, lines=5, lines_with_title_and_blanks=7, characters=23, symbols=28
+    )
+    assert poem.counts("", "").lines_with_title_and_blanks == 0
+
+
+def test_a_rare_character_is_one_and_a_lacuna_is_none():
+    assert poem.characters("𫛛□々〇，a1") == "𫛛々〇"
+
+
+def test_canonically_equivalent_texts_are_one_but_full_width_marks_stay():
+    assert poem.normalised("\uf9d0，") == unicodedata.normalize("NFC", "\uf9d0") + "，"
+
+
+def test_blanks_inside_a_line_become_one_space():
+    assert poem.lines("走　　过\u00a0\u00a0去") == ("走 过 去",)
+
+
+def test_the_first_line_is_the_title_with_or_without_a_blank_line():
+    assert poem.titled("\ufeff杯\n\n" + CLEAN) == ("杯", CLEAN)
+    assert poem.titled("杯\n" + CLEAN) == ("杯", CLEAN)
+    assert poem.titled(" \n") == ("", "")
+    assert poem.titled("杯") == ("杯", "")
+
+
+@given(st.text(alphabet="诗a，\n\r\t \u3000\u200b\ufeff\u0301e", max_size=40))
+def test_normalising_twice_changes_nothing_and_keeps_every_character(text):
+    once = poem.normalised(text)
+    assert poem.normalised(once) == once
+    assert poem.characters(once) == poem.characters(text)
+    assert poem.counts("", once) == poem.counts("", text)
+
+
+@given(st.lists(st.text(alphabet="诗一二十1IV.注：——“”", min_size=1, max_size=6), max_size=8))
+def test_parts_lose_no_line(drawn):
+    text = "\n\n".join(drawn)
+    verse, apart = poem.parts(text)
+    assert sorted([*poem.lines(verse), *(a.line for a in apart)]) == sorted(poem.lines(text))
+    assert bool(verse) == bool(poem.lines(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "apart"),
+    [
+        ("——赠老陈\n\n门开着\n风进来", ["dedication"]),
+        ("“门是墙的借口。”\n——某书\n\n门开着\n风进来", ["epigraph", "epigraph"]),
+        ("题记：写在门上\n\n门开着\n风进来", ["epigraph"]),
+        ("一\n门开着\n\n二\n风进来", ["section", "section"]),
+        ("1\n门开着\n2\n风进来", ["section", "section"]),
+        ("五\n门开着\n\n八\n风进来", ["section", "section"]),  # an excerpt keeps its numbers
+        ("Ⅰ\n门开着\n\nⅡ\n风进来", ["section", "section"]),
+        ("门开着\n风进来\n\n2001.5.3 于旧居", ["date"]),
+        ("门开着\n风进来\n一九三五年五月七日夜", ["date"]),
+        ("门开着\n风进来\n\n一九三五年春", ["date"]),
+        ("门开着\n风进来\n（1935年）", ["date"]),
+        ("门开着\n风进来\n\n注：门，木门。\n①风，北风。", ["note", "note"]),
+        ("门开着\n风进来\n\n选自《门》", ["source"]),
+    ],
+)
+def test_what_stands_beside_the_verse_is_kept_apart(text, apart):
+    verse, found = poem.parts(text)
+    assert poem.lines(verse) == ("门开着", "风进来")
+    assert [a.kind for a in found] == apart
+
+
+@pytest.mark.parametrize(
+    "verse",
+    [
+        "塔没有说话\n——它问一次海\n\n海替它翻译",  # a dash begins a line of verse
+        "注：此地无人\n注：此人无地",  # all there is
+        "数一数\n一\n二\n三",  # counting aloud
+        "一\n门开着",  # a lone numeral
+        "二\n门开着\n一\n风进来",  # numbers that do not grow
+        "那年\n一九九七年的水位线\n高过额头",
+        "门开着\n一九九七年",  # a bare year that closes a stanza
+        "门开着\n一，二，三",
+        "“门开着”\n\n——风进来了，它说",
+    ],
+)
+def test_what_could_be_verse_stays_verse(verse):
+    assert poem.parts(verse) == (verse, ())
+
+
+@needs_shared
+def test_bug_01_and_11_from_the_shared_cases():
+    cases = SHARED / "cases" / "bugs"
+    texts = [
+        (cases / "01-bom-crlf-fullwidth" / name).read_bytes().decode("utf-8")
+        for name in ("clean.txt", "dirty.txt")
+    ]
+    assert poem.titled(texts[0]) == poem.titled(texts[1])
+    assert poem.counts(*poem.titled(texts[1])).characters == 58
+    notes = (cases / "11-epigraph-notes-sections" / "notes.txt").read_text(encoding="utf-8")
+    verse, apart = poem.parts(poem.titled(notes)[1])
+    assert (len(poem.stanzas(verse)), len(poem.lines(verse))) == (2, 6)
+    assert [a.kind for a in apart] == (
+        ["dedication", "epigraph", "epigraph", "section", "section", "date", "note", "source"]
+    )
+    assert Apart("section", "1.") in apart
