@@ -1,13 +1,36 @@
-"""Numbers one can defend: estimates with intervals, and the files that hold them."""
+"""Numbers one can defend: estimates with intervals, and the files that hold them.
+
+A detector's metrics rest on labels and scores of poems, grouped by the human
+poem that they belong to. Every interval comes from one matrix of resampled
+group weights: what a resample does to a metric is then a product of matrices,
+and two detectors (or two subsets) are compared on the very same resamples.
+
+Axes: B resamples, G groups, n poems, H human poems.
+"""
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from shiyan.jsonl import replacing
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int_]
+Weights = NDArray[np.float32]
+
+CLASSES = ("human", "LLM")
+BINS = 10
+"""Of the expected calibration error: equally wide, over probabilities 0 … 1."""
+
+
+# --- estimates ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -19,7 +42,7 @@ class Estimate:
         low, high: the ends of the 95 % interval; None where there is none.
         n: how many items the value was computed from.
         n_unscored: how many items have no score and are not in `n`.
-        reason: why there is no value.
+        reason: why there is no value or no interval, or what limits it.
     """
 
     value: float | None
@@ -53,3 +76,402 @@ def write_metrics(path: Path, metrics: Mapping[str, Any]) -> None:
     text = json.dumps(metrics, ensure_ascii=False, indent=2, allow_nan=False)
     with replacing(path) as file:
         file.write(text + "\n")
+
+
+# --- the bootstrap over groups ------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Resamples of whole groups: a human poem and its imitations come and go together.
+
+    Attributes:
+        groups: the group ids, in the order of the columns.
+        weights: how often each resample holds each group; (B, G).
+    """
+
+    groups: tuple[str, ...]
+    weights: Weights
+
+    @classmethod
+    def of(cls, groups: Iterable[str], resamples: int, seed: int) -> Self:
+        """Draw with replacement from the distinct groups; their order does not matter."""
+        names = tuple(sorted(set(groups)))
+        if not names:
+            return cls(names, np.zeros((resamples, 0), np.float32))
+        rng = np.random.default_rng(seed)
+        counts = rng.multinomial(len(names), np.full(len(names), 1 / len(names)), size=resamples)
+        return cls(names, counts.astype(np.float32))
+
+    @cached_property
+    def column_of(self) -> dict[str, int]:
+        return {name: column for column, name in enumerate(self.groups)}
+
+    def columns(self, groups: Iterable[str]) -> NDArray[np.intp]:
+        return np.array([self.column_of[group] for group in groups], np.intp)
+
+    def sums(self, columns: NDArray[np.intp], values: ArrayLike | None = None) -> Floats:
+        """Sum of `values` (or the count) over each resample's poems; (B,)."""
+        weights = None if values is None else np.asarray(values, np.float64)
+        totals = np.bincount(columns, weights, minlength=len(self.groups))
+        return np.asarray(self.weights @ totals, np.float64)
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A metric's value, and its value on each resample; NaN where it has none there."""
+
+    value: float
+    resampled: Floats
+
+    def estimate(self, n: int, n_groups: int, n_unscored: int = 0, note: str = "") -> Estimate:
+        """With the 95 % interval; `note` says what limits the number, if anything does."""
+        low, high, reason = interval(self.resampled, n_groups)
+        told = "; ".join(part for part in (note, reason) if part)
+        return Estimate(self.value, low, high, n, n_unscored, told or None)
+
+    def minus(self, other: "Sampled") -> "Sampled":
+        """The paired difference: both were computed on the same draws."""
+        return Sampled(self.value - other.value, self.resampled - other.resampled)
+
+
+def interval(resampled: Floats, n_groups: int) -> tuple[float | None, float | None, str]:
+    """Ends of the 95 % percentile interval, or None and the reason.
+
+    The percentiles are widened for few groups by Student's t, since the plain
+    ones are too narrow by sqrt((G - 1) / G) and more (Hesterberg, 2015, section
+    on the expanded percentile interval).
+    """
+    from scipy.special import ndtr, stdtrit
+
+    finite = resampled[np.isfinite(resampled)]
+    if n_groups < 2:
+        return None, None, f"no interval from {n_groups} group{'s' if n_groups != 1 else ''}"
+    if len(finite) < len(resampled) / 2:
+        return None, None, "no interval: most resamples lack a class"
+    if np.ptp(finite) < 1e-12:
+        return None, None, "no interval: every resample gives the same value"
+    tail = float(ndtr(-math.sqrt(n_groups / (n_groups - 1)) * stdtrit(n_groups - 1, 0.975)))
+    low, high = np.quantile(finite, [tail, 1 - tail])
+    return float(low), float(high), ""
+
+
+def mean_estimate(
+    values: Sequence[float | None], groups: Sequence[str], *, resamples: int, seed: int
+) -> Estimate:
+    """The mean of what was scored, with an interval by bootstrap over groups.
+
+    Args:
+        values: one an item; None (or NaN) is unscored: counted, never a zero.
+        groups: the group of each item.
+    """
+    scored = [
+        (float(value), group)
+        for value, group in zip(values, groups, strict=True)
+        if value is not None and math.isfinite(value)
+    ]
+    missing = len(values) - len(scored)
+    if not scored:
+        return Estimate(None, None, None, 0, missing, "nothing was scored")
+    draws = Draws.of((group for _, group in scored), resamples, seed)
+    columns = draws.columns(group for _, group in scored)
+    numbers = [value for value, _ in scored]
+    sampled = Sampled(float(np.mean(numbers)), draws.sums(columns, numbers) / draws.sums(columns))
+    return sampled.estimate(len(scored), len(draws.groups), missing)
+
+
+# --- thresholds ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Scores at or above `value` are called LLM-written.
+
+    Attributes:
+        value: infinite where the scores are inverted: no poem is then called an LLM's.
+        rule: how the value was chosen.
+        fitted_on: the subset whose scores it was chosen on; never the test fold.
+    """
+
+    value: float
+    rule: Literal["youden", "published"]
+    fitted_on: str
+
+    @classmethod
+    def youden(cls, labels: ArrayLike, scores: ArrayLike, fitted_on: str) -> Self:
+        """Maximise true minus false positive rate; midway to the next lower score.
+
+        Raises:
+            ValueError: a class is missing, or a score is not finite.
+        """
+        labels, scores = np.asarray(labels, np.int_), np.asarray(scores, np.float64)
+        if reason := lacks(labels, scores):
+            raise ValueError(f"{fitted_on}: a threshold needs poems of both classes; {reason}")
+        false_rate, true_rate, cuts = roc(labels, scores)
+        best = int(np.argmax(true_rate - false_rate))
+        # The best cut is never the lowest score: calling all LLM's is no better than none.
+        value = (cuts[best] + cuts[best + 1]) / 2 if best else cuts[0]
+        return cls(float(value), "youden", fitted_on)
+
+    @property
+    def inverted(self) -> bool:
+        """No cut of the scores it was fitted on does better than calling all human."""
+        return math.isinf(self.value)
+
+    def predict(self, scores: ArrayLike) -> Labels:
+        return (np.asarray(scores, np.float64) >= self.value).astype(np.int_)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "value": _finite(self.value),
+            "rule": self.rule,
+            "fitted_on": self.fitted_on,
+            "inverted": self.inverted,
+        }
+
+
+def lacks(labels: Labels, scores: Floats | None = None) -> str:
+    """Why nothing can be said of these poems, or an empty string.
+
+    Raises:
+        ValueError: a score is not finite; the caller counts those as unscored.
+    """
+    if scores is not None and not np.isfinite(scores).all():
+        raise ValueError("a score is NaN or infinite; count it as unscored instead")
+    if len(labels) == 0:
+        return "no scored poem"
+    present = np.unique(labels)
+    if len(present) == 1:
+        there, missing = CLASSES[present[0]], CLASSES[1 - present[0]]
+        return f"one class ({there}, n={len(labels)}), no {missing} poem"
+    return ""
+
+
+def roc(labels: Labels, scores: Floats) -> tuple[Floats, Floats, Floats]:
+    """False and true positive rate at each cut, and the cuts.
+
+    From "no poem is an LLM's" (an infinite cut) down to the lowest score, one
+    point a distinct score.
+    """
+    order = np.argsort(-scores, kind="stable")
+    ranked, hits = scores[order], labels[order]
+    ends = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
+    true = np.cumsum(hits)[ends] / hits.sum()
+    false = (ends + 1 - np.cumsum(hits)[ends]) / (len(hits) - hits.sum())
+    return (
+        np.concatenate([[0.0], false]),
+        np.concatenate([[0.0], true]),
+        np.concatenate([[np.inf], ranked[ends]]),
+    )
+
+
+def macro_f1(true_rate: ArrayLike, false_rate: ArrayLike, llm_share: ArrayLike = 0.5) -> Floats:
+    """Mean of both classes' F1, from the rates and the LLM class's share of the weight.
+
+    A class that is neither there nor predicted has F1 0.
+    """
+    tpr, fpr, share = (np.asarray(x, np.float64) for x in (true_rate, false_rate, llm_share))
+    tp, fp = tpr * share, fpr * (1 - share)
+    fn, tn = share - tp, 1 - share - fp
+    with np.errstate(invalid="ignore", divide="ignore"):
+        llm = np.where(tp > 0, 2 * tp / (2 * tp + fp + fn), 0.0)
+        human = np.where(tn > 0, 2 * tn / (2 * tn + fp + fn), 0.0)
+    return np.asarray(np.where(np.isnan(tpr + fpr), np.nan, (llm + human) / 2))
+
+
+# --- a detector's metrics on some poems ----------------------------------------------
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The scored poems of one detector and one subset, both classes, on given draws.
+
+    Attributes:
+        labels: 1 = LLM; (n,).
+        scores: finite; (n,).
+        columns: the poems' groups as columns of `draws`; (n,).
+    """
+
+    labels: Labels
+    scores: Floats
+    columns: NDArray[np.intp]
+    draws: Draws
+
+    @cached_property
+    def n_groups(self) -> int:
+        return len(np.unique(self.columns))
+
+    @cached_property
+    def is_llm(self) -> NDArray[np.bool_]:
+        return np.asarray(self.labels == 1)
+
+    @cached_property
+    def weight(self) -> tuple[Floats, Floats]:
+        """Human and LLM poems in each resample; (B,) each, NaN for 0."""
+        human, llm = (self.draws.sums(self.columns[self.labels == y]) for y in (0, 1))
+        return np.where(human > 0, human, np.nan), np.where(llm > 0, llm, np.nan)
+
+    @cached_property
+    def _above(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.intp]]:
+        """LLM poems of each group above, and at or above, each human poem; (G, H) each.
+
+        Human poems stand in ascending order of score; the last item is their columns.
+        """
+        human, llm = self.scores[~self.is_llm], self.scores[self.is_llm]
+        order = np.argsort(human, kind="stable")
+        size = len(human) + 1
+        tables = []
+        for side in ("left", "right"):
+            below = np.searchsorted(human[order], llm, side)
+            cells = self.columns[self.is_llm] * size + below
+            counts = np.bincount(cells, minlength=len(self.draws.groups) * size)
+            from_top = counts.reshape(-1, size)[:, ::-1].cumsum(1)[:, ::-1]
+            tables.append(from_top[:, 1:].astype(np.float32))
+        return tables[0], tables[1], self.columns[~self.is_llm][order]
+
+    def auroc(self) -> Sampled:
+        """Chance that an LLM's poem scores above a human one, ties half (Mann-Whitney)."""
+        above, at_least, human_columns = self._above
+        wins = (above + at_least) / 2
+        by_group = np.zeros((len(self.draws.groups),) * 2, np.float32)
+        np.add.at(by_group.T, human_columns, wins.T)
+        weights = self.draws.weights
+        won = np.einsum("bg,bg->b", weights @ by_group, weights, dtype=np.float64)
+        human, llm = self.weight
+        value = wins.sum(dtype=np.float64) / (self.is_llm.sum() * (~self.is_llm).sum())
+        return Sampled(float(value), won / (human * llm))
+
+    def tpr_at_fpr(self, limit: float) -> Sampled:
+        """Highest share of LLM poems found while at most `limit` of human ones are accused.
+
+        A point of the ROC curve of these very poems, without interpolation.
+        """
+        above, _, human_columns = self._above
+        weights = self.draws.weights[:, human_columns]
+        once = np.ones((1, len(human_columns)), np.float32)
+        found = self.draws.weights, np.ones((1, len(self.draws.groups)), np.float32)
+        human, llm = self.weight
+        resampled = _true_at(weights, above, found[0], limit) / llm
+        value = _true_at(once, above, found[1], limit)[0] / self.is_llm.sum()
+        return Sampled(float(value), np.where(np.isnan(human), np.nan, resampled))
+
+    def rates(self, threshold: Threshold) -> tuple[Sampled, Sampled]:
+        """True and false positive rate at a threshold."""
+        called = threshold.predict(self.scores) == 1
+        rates = []
+        for label, weight in ((1, self.weight[1]), (0, self.weight[0])):
+            of_class = self.labels == label
+            hits = self.draws.sums(self.columns[of_class & called])
+            rates.append(Sampled(float(called[of_class].mean()), hits / weight))
+        return rates[0], rates[1]
+
+    def at_threshold(self, threshold: Threshold) -> dict[str, Sampled]:
+        """Macro-F1 with equal and with natural class weights, and AUROC from hard labels."""
+        true, false = self.rates(threshold)
+        human, llm = self.weight
+        natural = macro_f1(true.value, false.value, self.is_llm.mean())
+        return {
+            "macro_f1": Sampled(
+                float(macro_f1(true.value, false.value)),
+                macro_f1(true.resampled, false.resampled),
+            ),
+            "macro_f1_unweighted": Sampled(
+                float(natural), macro_f1(true.resampled, false.resampled, llm / (human + llm))
+            ),
+            "auroc_from_labels": Sampled(
+                (1 + true.value - false.value) / 2, (1 + true.resampled - false.resampled) / 2
+            ),
+        }
+
+    def calibration(self, platt: "Platt") -> dict[str, Sampled]:
+        """Brier score and expected calibration error, classes weighing equally."""
+        probability = platt.probability(self.scores)
+        miss = probability - self.labels
+        bins = np.minimum((probability * BINS).astype(np.intp), BINS - 1)
+        brier = self._balanced_mean(miss**2)
+        gaps = [self._balanced_mean(np.where(bins == b, miss, 0.0)) for b in np.unique(bins)]
+        ece = Sampled(
+            sum(abs(gap.value) for gap in gaps),
+            np.sum([np.abs(gap.resampled) for gap in gaps], axis=0),
+        )
+        return {"brier": brier, "ece": ece}
+
+    def _balanced_mean(self, values: Floats) -> Sampled:
+        """Mean of both classes' means."""
+        value, resampled = 0.0, np.zeros(len(self.draws.weights))
+        for label, weight in enumerate(self.weight):
+            mine = self.labels == label
+            value += float(values[mine].mean()) / 2
+            resampled += self.draws.sums(self.columns[mine], values[mine]) / weight / 2
+        return Sampled(value, resampled)
+
+
+def _true_at(human: Weights, above: NDArray[np.float32], groups: Weights, limit: float) -> Floats:
+    """Weight of LLM poems above the lowest cut whose false positives keep the limit; (B,)."""
+    from_top = human[:, ::-1].cumsum(1, dtype=np.float64)[:, ::-1]
+    strictly_above = from_top - human
+    # The tolerance is for products such as 0.01 * 300, which fall short of 3.
+    keeps = strictly_above <= limit * from_top[:, :1] + 1e-9
+    lowest = keeps.argmax(1)
+    return np.asarray(np.einsum("bg,gb->b", groups, above[:, lowest], dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Platt:
+    """From a score to the probability of an LLM, classes equally likely beforehand.
+
+    A logistic curve fitted with Platt's (1999) smoothed targets, so that poems
+    that a score parts perfectly still give finite parameters. It never turns a
+    detector round: where the best slope is negative it is 0, the probability a half.
+    """
+
+    slope: float
+    intercept: float
+    fitted_on: str
+
+    @classmethod
+    def fit(cls, labels: ArrayLike, scores: ArrayLike, fitted_on: str) -> Self:
+        """By Newton's method on the weighted log-loss.
+
+        Raises:
+            ValueError: a class is missing, or a score is not finite.
+        """
+        y, s = np.asarray(labels, np.int_), np.asarray(scores, np.float64)
+        if reason := lacks(y, s):
+            raise ValueError(f"{fitted_on}: a calibration needs poems of both classes; {reason}")
+        counts = np.bincount(y, minlength=2)
+        target = np.where(y == 1, (counts[1] + 1) / (counts[1] + 2), 1 / (counts[0] + 2))
+        weight = 0.5 / counts[y]
+        center, scale = s.mean(), s.std() or 1.0
+        x = np.stack([(s - center) / scale, np.ones_like(s)])
+        beta = np.zeros(2)
+        loss = _log_loss(beta, x, target, weight)
+        for _ in range(100):
+            p = _sigmoid(beta @ x)
+            gradient = x @ (weight * (p - target))
+            curvature = (x * (weight * p * (1 - p))) @ x.T + 1e-12 * np.eye(2)
+            step = np.linalg.solve(curvature, gradient)
+            while (reached := _log_loss(beta - step, x, target, weight)) > loss + 1e-15:
+                step = step / 2
+            beta, done = beta - step, loss - reached < 1e-13
+            loss = reached
+            if done:
+                break
+        if beta[0] <= 0:
+            return cls(0.0, 0.0, fitted_on)
+        return cls(float(beta[0] / scale), float(beta[1] - beta[0] * center / scale), fitted_on)
+
+    def probability(self, scores: ArrayLike) -> Floats:
+        return _sigmoid(self.slope * np.asarray(scores, np.float64) + self.intercept)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"slope": self.slope, "intercept": self.intercept, "fitted_on": self.fitted_on}
+
+
+def _sigmoid(x: Floats) -> Floats:
+    return np.asarray(0.5 * (1 + np.tanh(x / 2)))
+
+
+def _log_loss(beta: Floats, x: Floats, target: Floats, weight: Floats) -> float:
+    z = beta @ x
+    return float((weight * (np.logaddexp(0, z) - target * z)).sum())
