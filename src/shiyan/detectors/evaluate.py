@@ -10,6 +10,7 @@ import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ from shiyan.records import Assignment, DetectorScore, Fold, Poem
 FALSE_POSITIVE_RATES = {"tpr_at_fpr_1": 0.01, "tpr_at_fpr_5": 0.05}
 AT_THRESHOLD = ("macro_f1", "macro_f1_unweighted", "auroc_from_labels")
 CALIBRATED = ("brier", "ece")
+COMPARED = ("auroc", "macro_f1")
+BASELINE_PROMPT = "P1"
 METRICS = ("auroc", *AT_THRESHOLD, *FALSE_POSITIVE_RATES, *CALIBRATED)
 
 MADE = {
@@ -55,6 +58,9 @@ class Evaluation:
         metrics: detector -> subset -> metric -> estimate; a subset is `all`, a
             generator, a prompt, `generator/prompt`, or all without LLM poems of
             under three lines. Besides estimates: `threshold`, `n_human`, `n_llm`.
+        differences: "A - B" -> metric -> estimate, on the test poems that both
+            detectors scored and by the same resamples: an interval without 0 says
+            which is better.
         roc_rows: detector, false_positive_rate, true_positive_rate; test fold, all.
         distribution_rows: poem_id, detector, label, fold, score; unscored ones are absent.
         notices: what a reader should know before trusting a number.
@@ -62,10 +68,20 @@ class Evaluation:
     """
 
     metrics: dict[str, dict[str, dict[str, Any]]]
+    differences: dict[str, dict[str, Any]]
     roc_rows: list[dict[str, str | float]]
     distribution_rows: list[dict[str, str | float]]
     notices: list[str]
     made: dict[str, str | int]
+
+    def as_metrics(self, made: Mapping[str, Any]) -> dict[str, Any]:
+        """The body of a metrics file; `made` adds what the stage knows of its models."""
+        return {
+            "detectors": self.metrics,
+            "differences": self.differences,
+            "notices": self.notices,
+            "made": {**self.made, **made},
+        }
 
 
 @dataclass(frozen=True)
@@ -110,25 +126,52 @@ def evaluate_scores(
     """Every metric of every detector on every subset of the test fold.
 
     Raises:
-        UserError: a score of an unknown poem, a poem without a fold, or two scores
-            of one poem by one detector.
+        UserError: a split that leaks, a poem without a fold, a score of an unknown
+            poem, or two scores of one poem by one detector.
     """
+    refuse_leaks(poems, assignments)
     table = _tabled(scores, poems, assignments)
-    test = [a.group_id for a in assignments.values() if a.fold == "test"]
-    draws = Draws.of(test, resamples, seed)
+    draws = Draws.of(
+        (a.group_id for a in assignments.values() if a.fold == "test"), resamples, seed
+    )
     subsets = subsets_of(poems)
     metrics: dict[str, dict[str, dict[str, Any]]] = {}
     roc_rows: list[dict[str, str | float]] = []
     notices: list[str] = []
     for detector in table.scores:
-        metrics[detector] = {
-            name: _evaluated(table, detector, name, members, draws)
-            for name, members in subsets.items()
-        }
+        results = {name: _result(table, detector, name, subsets[name], draws) for name in subsets}
+        metrics[detector] = {name: result.as_dict() for name, result in results.items()}
+        _put_against(BASELINE_PROMPT, results, metrics[detector])
         roc_rows += _roc_rows(detector, table.of(detector, "test", subsets["all"]))
         notices += _notices(detector, metrics[detector])
-    made: dict[str, str | int] = {**MADE, "resamples": resamples, "seed": seed}
-    return Evaluation(metrics, roc_rows, _distribution_rows(table), notices, made)
+    return Evaluation(
+        metrics,
+        _differences(table, draws),
+        roc_rows,
+        _distribution_rows(table),
+        notices,
+        {**MADE, "resamples": resamples, "seed": seed},
+    )
+
+
+def refuse_leaks(poems: Mapping[str, Poem], assignments: Mapping[str, Assignment]) -> None:
+    """Stop where a poem and its imitation, or two poems of a group, stand in both folds.
+
+    Raises:
+        UserError: names the group and the poem, or the poem that has no fold.
+    """
+    fold_of: dict[str, Fold] = {}
+    for poem in poems.values():
+        if poem.poem_id not in assignments:
+            raise UserError(f"poem {poem.poem_id!r} has no fold; run the stage split again")
+        assignment = assignments[poem.poem_id]
+        for group in (f"group {assignment.group_id}", f"family {poem.group_id}"):
+            if fold_of.setdefault(group, assignment.fold) != assignment.fold:
+                raise UserError(
+                    f"the split leaks: {group!r} stands in train and in test (poem "
+                    f"{poem.poem_id!r}); a poem and its imitations must share a fold, "
+                    "so run the stage split again"
+                )
 
 
 def subsets_of(poems: Mapping[str, Poem]) -> dict[str, list[str]]:
@@ -165,8 +208,6 @@ def _tabled(
     poems: Mapping[str, Poem],
     assignments: Mapping[str, Assignment],
 ) -> _Table:
-    if lost := next((p for p in poems if p not in assignments), None):
-        raise UserError(f"poem {lost!r} has no fold; run the stage split again")
     table = _Table(poems, assignments)
     seen = set()
     for score in scores:
@@ -184,44 +225,104 @@ def _tabled(
     return table
 
 
-def _evaluated(
+@dataclass
+class _Result:
+    """One cell of a table, before its numbers become estimates."""
+
+    n: int
+    n_groups: int
+    n_unscored: int
+    n_human: int
+    threshold: Threshold | None = None
+    sampled: dict[str, Sampled] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Metric -> why it has no value, or what limits it."""
+
+    def estimate(self, metric: str, sampled: Sampled | None) -> dict[str, Any]:
+        reason = self.reasons.get(metric, "")
+        if sampled is None:
+            return Estimate(None, None, None, self.n, self.n_unscored, reason).as_dict()
+        return sampled.estimate(self.n, self.n_groups, self.n_unscored, reason).as_dict()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **{name: self.estimate(name, self.sampled.get(name)) for name in METRICS},
+            "threshold": self.threshold.as_dict() if self.threshold else None,
+            "n_human": self.n_human,
+            "n_llm": self.n - self.n_human,
+        }
+
+
+def _result(
     table: _Table, detector: str, subset: str, members: Sequence[str], draws: Draws
-) -> dict[str, Any]:
-    """One cell of a table: metric -> estimate, the threshold, and the classes' sizes."""
+) -> _Result:
     train, test = (table.of(detector, fold, members) for fold in ("train", "test"))
-    found: dict[str, Any] = {}
-    reason = unusable(test.labels, test.scores)
-    cell = Cell(test.labels, test.scores, draws.columns(test.groups), draws)
-    n, n_human = len(test.labels), int((test.labels == 0).sum())
-
-    def put(sampled: Mapping[str, Sampled], note: str = "") -> None:
-        for name, value in sampled.items():
-            found[name] = value.estimate(n, cell.n_groups, test.n_unscored, note).as_dict()
-
-    def lacking(names: Iterable[str], why: str) -> None:
-        for name in names:
-            found[name] = Estimate(None, None, None, n, test.n_unscored, why).as_dict()
-
+    n_human = int((test.labels == 0).sum())
+    result = _Result(len(test.labels), len(set(test.groups)), test.n_unscored, n_human)
     where = f"train:{subset}"
-    train_reason = unusable(train.labels, train.scores)
-    if reason:
-        lacking(METRICS, reason)
+    if lacking := unusable(train.labels, train.scores):
+        needed = (*AT_THRESHOLD, *CALIBRATED)
+        result.reasons |= dict.fromkeys(needed, f"no threshold, {where}: {lacking}")
     else:
-        put({"auroc": cell.auroc()})
-        for name, limit in FALSE_POSITIVE_RATES.items():
-            put({name: cell.tpr_at_fpr(limit)}, _resolution(n_human, limit))
-    threshold: dict[str, Any] | None = None
-    if train_reason:
-        if not reason:
-            lacking((*AT_THRESHOLD, *CALIBRATED), f"no threshold: {where}: {train_reason}")
-    else:
-        youden = Threshold.youden(train.labels, train.scores, where)
-        threshold = youden.as_dict()
-        if not reason:
-            put(cell.at_threshold(youden))
-            put(cell.calibration(Platt.fit(train.labels, train.scores, where)))
-    ordered = {name: found[name] for name in METRICS}
-    return {**ordered, "threshold": threshold, "n_human": n_human, "n_llm": n - n_human}
+        result.threshold = Threshold.youden(train.labels, train.scores, where)
+    if reason := unusable(test.labels, test.scores):
+        result.reasons |= dict.fromkeys(METRICS, reason)
+        return result
+    cell = Cell(test.labels, test.scores, draws.columns(test.groups), draws)
+    result.sampled["auroc"] = cell.auroc()
+    for name, limit in FALSE_POSITIVE_RATES.items():
+        result.sampled[name] = cell.tpr_at_fpr(limit)
+        result.reasons[name] = _resolution(n_human, limit)
+    if result.threshold:
+        result.sampled |= cell.at_threshold(result.threshold)
+        result.sampled |= cell.calibration(Platt.fit(train.labels, train.scores, where))
+    return result
+
+
+def _put_against(
+    baseline: str, results: Mapping[str, _Result], metrics: dict[str, dict[str, Any]]
+) -> None:
+    """Beside each prompt's metrics, how far they are from the baseline prompt's (D_i - D1)."""
+    for subset, result in results.items():
+        generator, _, prompt = subset.rpartition("/")
+        other = results.get(f"{generator}/{baseline}" if generator else baseline)
+        if other is None or other is result or _natural(prompt)[0] != "P":
+            continue
+        for metric in COMPARED:
+            mine, theirs = result.sampled.get(metric), other.sampled.get(metric)
+            if mine and theirs:
+                metrics[subset][f"{metric}_minus_{baseline}"] = result.estimate(
+                    metric, mine.minus(theirs)
+                )
+
+
+def _differences(table: _Table, draws: Draws) -> dict[str, dict[str, Any]]:
+    """Each pair of detectors on the poems that both scored."""
+    differences: dict[str, dict[str, Any]] = {}
+    computed: dict[tuple[str, frozenset[str]], _Result] = {}
+    n_test = sum(table.assignments[poem_id].fold == "test" for poem_id in table.poems)
+
+    def result_of(detector: str, members: frozenset[str]) -> _Result:
+        key = detector, members
+        if key not in computed:
+            in_order = [p for p in table.poems if p in members]
+            computed[key] = _result(table, detector, "all", in_order, draws)
+            computed[key].n_unscored = n_test - computed[key].n
+        return computed[key]
+
+    for a, b in combinations(table.scores, 2):
+        both = frozenset(table.scores[a].keys() & table.scores[b].keys())
+        ours, theirs = result_of(a, both), result_of(b, both)
+        found = {}
+        for metric in COMPARED:
+            if metric in ours.sampled and metric in theirs.sampled:
+                difference = ours.sampled[metric].minus(theirs.sampled[metric])
+                found[metric] = ours.estimate(metric, difference)
+            else:
+                reason = ours.reasons.get(metric) or theirs.reasons.get(metric)
+                found[metric] = Estimate(None, None, None, ours.n, 0, reason).as_dict()
+        differences[f"{a} - {b}"] = found
+    return differences
 
 
 def unusable(labels: Labels, scores: Floats) -> str:
