@@ -119,6 +119,27 @@ def test_what_could_be_verse_stays_verse(verse):
     assert poem.parts(verse) == (verse, ())
 
 
+@pytest.mark.parametrize(
+    ("date", "year"),
+    [
+        ("1999年05", 1999),
+        ("19210207", 1921),
+        ("192510", 1925),
+        ("1918", 1918),
+        ("１９３６.5.3", 1936),
+        ("2012｜2013", None),  # a range
+        ("1931-1932", None),
+        ("0090715", None),
+        ("311", None),
+        ("19219", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_year_is_read_only_where_it_is_sure(date, year):
+    assert poem.year_of(date) == year
+
+
 @needs_shared
 def test_bug_01_and_11_from_the_shared_cases():
     cases = SHARED / "cases" / "bugs"

@@ -72,25 +72,32 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     except OSError as error:
         raise UserError(f"{path} could not be read: {error.strerror}") from error
     for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            with jsonlines.Reader([line.decode("utf-8")]) as reader:
-                value = reader.read()
-        except UnicodeDecodeError as error:
-            raise UserError(
-                f"{path}:{number} is not UTF-8 (byte {error.start + 1} of the line); "
-                "save the file as UTF-8 and run again"
-            ) from None
-        except jsonlines.InvalidLineError as error:
-            reason = str(error).split(" (line")[0]
-            raise UserError(f"{path}:{number} is not valid JSON: {reason}") from None
-        if not isinstance(value, dict):
-            raise UserError(
-                f"{path}:{number} holds {type(value).__name__}, not an object "
-                'like {"id": …, "text": …}'
-            )
-        yield number, value
+        if line.strip():
+            yield number, parse_object(line, f"{path}:{number}")
+
+
+def parse_object(line: bytes, place: str) -> dict[str, Any]:
+    """The JSON object of one line.
+
+    Raises:
+        UserError: it is not UTF-8, not JSON or not an object; `place` says where.
+    """
+    try:
+        with jsonlines.Reader([line.decode("utf-8")]) as reader:
+            value = reader.read()
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{place} is not UTF-8 (byte {error.start + 1} of the line); "
+            "save the file as UTF-8 and run again"
+        ) from None
+    except jsonlines.InvalidLineError as error:
+        reason = str(error).split(" (line")[0]
+        raise UserError(f"{place} is not valid JSON: {reason}") from None
+    if not isinstance(value, dict):
+        raise UserError(
+            f'{place} holds {type(value).__name__}, not an object like {{"id": …, "text": …}}'
+        )
+    return value
 
 
 def read_records(path: Path, model: type[R]) -> Iterator[R]:

@@ -109,6 +109,21 @@ def counts(title: str, text: str) -> Counts:
     )
 
 
+_YEAR = re.compile(r"(1[0-9]{3}|20[0-9]{2})(?:年.*|[.\-/].*|(?:0[1-9]|1[0-2])(?:[0-3][0-9])?)?")
+_FOUR_DIGITS = re.compile(r"(?<![0-9])[0-9]{4}(?![0-9])")
+
+
+def year_of(date: str | None) -> int | None:
+    """The year of a date as people write it (1999年05, 19210207, 1936.5), where there is one.
+
+    A range, a slip of the pen and whatever else could be read in two ways is None.
+    """
+    written = unicodedata.normalize("NFKC", date or "").strip()
+    match = _YEAR.fullmatch(written)
+    several = len(set(_FOUR_DIGITS.findall(written))) > 1
+    return int(match[1]) if match and not several else None
+
+
 # --- what stands beside the verse ---------------------------------------------------
 
 _DASH = r"(?:[—－―─]{1,2}|-{1,2})\s*"
@@ -125,7 +140,7 @@ _NOTE = re.compile(
 )
 _SOURCE = re.compile(r"[（(]?(?:选自|原载|摘自|载于?|刊于|发表于|录自)[^，。]*《.+》.*")
 _PLACE = r"(?:(?:[，,、·\s]\s*|于|在|[写作改草成]于|[写作改])[^，。！？；：的了我你他她它]{0,16})?"
-_HOUR = "(?:[凌清早]?晨|[傍夜]?晚|[上下正]?午|深?夜|夜半|黎明|黄昏|改|[写作]成?)*"
+_HOUR = "(?:[凌清早]?晨|[傍夜]?晚|[上下正]?午|深?夜|夜半|黎明|黄昏|改|[写作]成?){0,3}"
 _FULL_DATE = re.compile(
     rf"(?:[写作改草成]*于\s*|民国|公元)?(?:[{_NUMERAL}]{{2,4}}年\s*[{_NUMERAL}]{{1,3}}月"
     rf"(?:\s*[{_NUMERAL}]{{1,3}}[日号])?(?:初|中旬|[上下]旬|底)?"

@@ -48,6 +48,10 @@ class Poem(Record):
     author: str
     cipai: str | None = None
     generation: Generation | None = None
+    date: str | None = None
+    """As the source writes it; `poem.year_of` reads a year where it is sure of one."""
+    beside: dict[str, tuple[str, ...]] = {}
+    """What stood in the text but is no verse (`poem.parts`): kind -> lines."""
 
     @property
     def label(self) -> int:
@@ -62,6 +66,8 @@ class Poem(Record):
         LLM ci; near-duplicates); a fold is drawn over those joined groups.
         """
         if self.generation is None:
+            return self.poem_id
+        if self.generation.seed_poem_id is None and self.cipai is None:
             return self.poem_id
         return self.generation.seed_poem_id or f"cipai:{self.cipai}"
 
