@@ -1,0 +1,109 @@
+"""Near-duplicates: the same poem under another title, script, punctuation or id.
+
+A shared service: `collection` names the twins, `splits` keeps them in one fold.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from shiyan import poem
+
+N = 3
+"""Characters in a gram."""
+
+
+def twins(texts: Mapping[str, str], threshold: float) -> list[tuple[str, ...]]:
+    """Families of near-duplicate texts, each sorted, of two members or more.
+
+    Two texts are twins where the Jaccard similarity of their sets of character
+    3-grams is at least `threshold`, punctuation and stanza breaks left out and
+    traditional characters mapped to simplified ones. Families are what twins join:
+    two members may be less alike than the threshold if a third stands between.
+
+    Exact, without comparing all pairs: two sets as alike as that share one of their
+    rarest grams (prefix filtering; Chaudhuri, Ganti and Kaushik, 2006, section 4).
+
+    Args:
+        texts: poem id -> body. A text without characters has no twin.
+        threshold: 0 < threshold <= 1.
+    """
+    parent = {name: name for name in texts}
+    for a, b in _pairs({name: grams(text) for name, text in texts.items()}, threshold):
+        parent[root(parent, a)] = root(parent, b)
+    families: dict[str, list[str]] = defaultdict(list)
+    for name in texts:
+        families[root(parent, name)].append(name)
+    return sorted(tuple(sorted(family)) for family in families.values() if len(family) > 1)
+
+
+def root(parent: dict[str, str], name: str) -> str:
+    """The representative of a name's set (union-find with path halving)."""
+    while parent[name] != name:
+        parent[name] = parent[parent[name]]
+        name = parent[name]
+    return name
+
+
+def grams(text: str) -> frozenset[str]:
+    """The set of character 3-grams; a shorter text is one gram of its own."""
+    bare = poem.characters(simplified(text))
+    if len(bare) <= N:
+        return frozenset([bare] if bare else [])
+    return frozenset(bare[i : i + N] for i in range(len(bare) - N + 1))
+
+
+def simplified(text: str) -> str:
+    """The text with traditional characters mapped to simplified ones."""
+    return str(_converter().convert(text))
+
+
+def has_traditional(text: str) -> bool:
+    """Does the text hold a character that simplified Chinese writes otherwise?"""
+    return simplified(text) != text
+
+
+@cache
+def _converter() -> Any:
+    from opencc import OpenCC
+
+    return OpenCC("t2s")
+
+
+def _pairs(sets: Mapping[str, frozenset[str]], threshold: float) -> Iterator[tuple[str, str]]:
+    """Pairs of names whose sets are at least as alike as the threshold; some pairs are left
+    out that the transitive closure of the others holds anyway (equal sets)."""
+    same: dict[frozenset[str], str] = {}
+    for name, members in sets.items():
+        if members and same.setdefault(members, name) != name:
+            yield same[members], name
+    frequency = Counter(gram for members in same for gram in members)
+    # By size, so that a set meets only smaller ones and their sizes bound the search.
+    order = sorted(same, key=lambda members: (len(members), same[members]))
+    index: dict[str, list[frozenset[str]]] = defaultdict(list)
+    for members in order:
+        rarest = sorted(members, key=lambda gram: (frequency[gram], gram))
+        prefix = rarest[: len(members) - math.ceil(threshold * len(members) - 1e-9) + 1]
+        candidates = {other for gram in prefix for other in index[gram]}
+        for other in candidates:
+            if len(other) < threshold * len(members) - 1e-9:
+                continue
+            common = len(members & other)
+            if common >= threshold * (len(members) + len(other) - common) - 1e-9:
+                yield same[other], same[members]
+        for gram in prefix:
+            index[gram].append(members)
+
+
+def jaccard(a: str, b: str) -> float:
+    """How alike two texts are: 0 … 1; two texts without characters are not alike at all."""
+    first, second = grams(a), grams(b)
+    union = len(first | second)
+    return len(first & second) / union if union else 0.0
+
+
+def copies(families: Sequence[Sequence[str]]) -> list[str]:
+    """One sentence a family, e.g. '4 copies of 1 poem: p1, p2, p3, p4'."""
+    return [f"{len(family)} copies of 1 poem: {', '.join(family)}" for family in families]

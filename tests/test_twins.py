@@ -1,0 +1,61 @@
+"""Near-duplicates against brute force over all pairs."""
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shiyan import twins
+from shiyan.jsonl import read_objects
+
+SHARED = Path(__file__).parents[2] / "shared"
+LINE = "屋檐下的水滴了一夜\n石阶记住了它的节奏\n我没有醒来"
+
+
+def test_title_script_and_punctuation_do_not_hide_a_twin():
+    texts = {
+        "a": LINE,
+        "b": LINE.replace("\n", "，\n\n") + "。",
+        "c": "屋簷下的水滴了一夜\n石階記住了它的節奏\n我沒有醒來",
+        "d": "另一首完全不同的诗",
+        "e": "",
+        "f": "。",
+    }
+    assert twins.twins(texts, 0.8) == [("a", "b", "c")]
+
+
+def test_short_poems_are_twins_only_if_equal():
+    assert twins.twins({"a": "网", "b": "网。", "c": "鱼", "d": "网鱼"}, 0.8) == [("a", "b")]
+
+
+def test_jaccard_by_hand():
+    assert twins.jaccard("甲乙丙丁", "乙丙丁戊") == pytest.approx(1 / 3)
+    assert twins.jaccard("", "。") == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.text(alphabet="春江花月", max_size=9), max_size=9),
+    st.sampled_from([0.05, 0.3, 0.5, 0.8, 1.0]),
+)
+def test_the_same_families_as_by_comparing_all_pairs(drawn, threshold):
+    texts = {f"{i}": text for i, text in enumerate(drawn)}
+    linked = [
+        {a, b}
+        for a, b in combinations(texts, 2)
+        if twins.jaccard(texts[a], texts[b]) >= threshold - 1e-9
+    ]
+    families: list[set[str]] = []
+    for pair in linked:
+        touching = [family for family in families if family & pair]
+        families = [f for f in families if f not in touching] + [pair.union(*touching)]
+    assert twins.twins(texts, threshold) == sorted(tuple(sorted(f)) for f in families)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="../shared is absent")
+def test_bug_06_four_copies_of_one_poem():
+    rows = read_objects(SHARED / "cases/bugs/06-duplicate-twins/poems.jsonl")
+    texts = {row["id"]: row["text"] for _, row in rows if row["id"] != "p6"}
+    assert twins.copies(twins.twins(texts, 0.8)) == ["4 copies of 1 poem: p1, p2, p3, p4"]
