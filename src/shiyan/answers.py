@@ -1,0 +1,369 @@
+"""What a chat server's HTTP answer says: a reply, a failure, or a reason to ask again.
+
+Pure functions from bytes to values; `chat` does the asking. Servers that call
+themselves OpenAI-compatible differ most in how they fail: errors inside a 200,
+filters that speak six ways, empty choices, streams nobody asked for.
+"""
+
+import email.utils
+import json
+import math
+import re
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+FailureKind = Literal[
+    "filtered", "too_long", "rejected", "reasoning_only", "no_answer", "unavailable", "broken"
+]
+"""filtered: a content filter or a refusal field; too_long: prompt above the context;
+rejected: the server minds the request itself; reasoning_only: the tokens were used up
+before an answer; no_answer: finished and empty; unavailable: busy, rate-limited or
+silent through all tries; broken: no readable chat completion through all tries."""
+
+
+@dataclass(frozen=True)
+class ChatReply:
+    """A finished reply."""
+
+    text: str
+    """As it came, thinking tags and all."""
+    reasoning: str | None
+    """What the server itself kept apart as reasoning."""
+    finish_reason: str | None
+    prompt_tokens: int | None
+    """None where the server told no usage."""
+    completion_tokens: int | None
+    model: str | None
+    """As the server names it."""
+    seconds: float = 0.0
+    """From sending the request to having the reply, with the others at work."""
+
+    @property
+    def answer(self) -> str:
+        """The text without thinking: what a poem or a verdict may be read from."""
+        return split_thinking(self.text)[1]
+
+    @property
+    def thinking(self) -> str | None:
+        """All reasoning: the server's field and the tags in the text."""
+        parts = [part for part in (self.reasoning, split_thinking(self.text)[0]) if part]
+        return "\n".join(parts) or None
+
+    def failed(self, kind: FailureKind, reason: str) -> "ChatFailure":
+        """The failure that this answer is after all; what was said is kept for reading."""
+        return ChatFailure(
+            kind,
+            reason,
+            self.text,
+            self.reasoning,
+            self.finish_reason,
+            self.prompt_tokens,
+            self.completion_tokens,
+        )
+
+
+@dataclass(frozen=True)
+class ChatFailure:
+    """A request without a reply: a value to be counted, never a zero or an empty text."""
+
+    kind: FailureKind
+    reason: str
+    text: str = ""
+    """What had been said before, if anything; kept for reading, never used."""
+    reasoning: str | None = None
+    finish_reason: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    seconds: float = 0.0
+
+
+Outcome = ChatReply | ChatFailure
+
+_OPEN = r"(?:<|&lt;|◁|\[)(?:think(?:ing)?|thought|reasoning|analysis)(?:>|&gt;|▷|\])"
+_CLOSE = r"(?:<|&lt;|◁|\[)/(?:think(?:ing)?|thought|reasoning|analysis)(?:>|&gt;|▷|\])"
+_THOUGHT = re.compile(f"{_OPEN}(.*?){_CLOSE}", re.DOTALL | re.IGNORECASE)
+_UNOPENED = re.compile(f"^(.*){_CLOSE}", re.DOTALL | re.IGNORECASE)
+_UNCLOSED = re.compile(f"{_OPEN}(.*)$", re.DOTALL | re.IGNORECASE)
+_ANSWER = re.compile(r"(?:<|&lt;)answer(?:>|&gt;)(.*?)(?:(?:<|&lt;)/answer(?:>|&gt;)|$)", re.DOTALL)
+
+
+def split_thinking(text: str) -> tuple[str | None, str]:
+    """(thinking, answer) of a reply whose thinking stands in tags in the text.
+
+    Whole blocks go, wherever they stand; a closing tag alone ends a thought that
+    began before the reply, an opening tag alone one that never ended, so that no
+    answer is left. An <answer> tag says itself what the answer is.
+    """
+    thoughts: list[str] = []
+
+    def keep(match: re.Match[str]) -> str:
+        thoughts.append(match[1].strip())
+        return ""
+
+    answer = text
+    for pattern in (_THOUGHT, _UNOPENED, _UNCLOSED):
+        answer = pattern.sub(keep, answer)
+    if inside := _ANSWER.search(answer):
+        answer = inside[1]
+    if answer is not text:
+        answer = answer.strip()
+    return ("\n".join(filter(None, thoughts)) or None), answer
+
+
+@dataclass(frozen=True)
+class Again:
+    """Not a reply, but the next try may bring one."""
+
+    reason: str
+    kind: FailureKind = "unavailable"
+    wait_s: float | None = None
+    """As the server asked; None: the client's own back-off."""
+
+
+class StopAskingError(Exception):
+    """What would fail every request: the reason, as a clause."""
+
+
+_FILTERED = re.compile(
+    r"content.?filter|data_?inspection|inspection.?failed|sensitive|responsible.?ai|"
+    r"content.?polic|moderation|敏感|违规|审核",
+    re.IGNORECASE,
+)
+_TOO_LONG = re.compile(
+    r"context.{0,12}(?:length|size|window)|exceed_context|maximum context|prompt (?:is )?too "
+    r"(?:long|large)|too many (?:input )?tokens|上下文.{0,6}(?:超|长度)|输入.{0,6}过长",
+    re.IGNORECASE,
+)
+_NO_MONEY = re.compile(
+    r"insufficient.{0,3}(?:quota|balance|funds)|billing|arrears|payment|余额|欠费|额度不足",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(
+    r"model.{0,20}(?:not.{0,3}(?:found|exist)|does not exist)|no such model|模型不存在|无此模型",
+    re.IGNORECASE,
+)
+_NO_ACCESS = re.compile(
+    r"(?:invalid|incorrect|wrong|expired).{0,10}(?:api.?)?key|unauthori[sz]ed|鉴权|认证失败|密钥",
+    re.IGNORECASE,
+)
+_BROKEN_FINISH = frozenset(
+    {"network_error", "error", "abort", "aborted", "insufficient_system_resource"}
+)
+_FILTER_FINISH = frozenset({"content_filter", "sensitive", "safety", "prohibited_content"})
+
+
+def read_answer(
+    status: int, body: bytes, headers: Mapping[str, str]
+) -> ChatReply | ChatFailure | Again:
+    """What an HTTP answer says: a reply, a failure of this request, or a reason to ask again.
+
+    Raises:
+        StopAskingError: every other request would fail alike.
+    """
+    if status != 200:
+        return _read_error(status, body, headers)
+    value = _json_of(body)
+    if value is None:
+        kind = headers.get("content-type", "something without a type").split(";")[0]
+        return Again(f"answered with {kind}, not a chat completion", "broken")
+    if not value.get("choices") and (error := _error_in(value)) is not None:
+        return _classify_error(None, *error, wait_s=None, value=value)
+    choices = value.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        return Again("answered without choices", "broken")
+    return _read_choice(choices[0], value)
+
+
+def _json_of(body: bytes) -> dict[str, Any] | None:
+    """The body's JSON object, also of an event stream that was read to its end."""
+    start = body.lstrip()[:6]
+    if start.startswith((b"data:", b":", b"event:", b"id:")):
+        return _joined_stream(body)
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _joined_stream(body: bytes) -> dict[str, Any] | None:
+    """The events of a stream as the one object that `stream: false` would have brought."""
+    text, reasoning, finish = "", "", None
+    whole: dict[str, Any] = {}
+    for line in re.split(rb"\r\n|\n|\r", body):
+        payload = line.removeprefix(b"data:").strip()
+        if not line.startswith(b"data:") or payload == b"[DONE]":
+            continue
+        try:
+            event = json.loads(payload)
+        except ValueError:
+            return None
+        if not isinstance(event, dict) or (_error_in(event) and not event.get("choices")):
+            return event if isinstance(event, dict) else None
+        whole |= {name: event[name] for name in ("model", "usage") if event.get(name)}
+        for choice in (event.get("choices") or [])[:1]:
+            delta = choice.get("delta") or {}
+            text += delta.get("content") or ""
+            reasoning += delta.get("reasoning_content") or delta.get("reasoning") or ""
+            finish = choice.get("finish_reason") or finish
+    if finish is None:
+        # The connection closed early: half a text must not pass for a reply.
+        return whole | {
+            "error": {"message": "the stream ended without a finish_reason", "code": 502}
+        }
+    message = {"content": text, "reasoning_content": reasoning}
+    return whole | {"choices": [{"message": message, "finish_reason": finish}]}
+
+
+def _error_in(value: Mapping[str, Any]) -> tuple[str, str] | None:
+    """(code, message) of an error body in any vendor's dress, or None."""
+    error = value.get("error")
+    if isinstance(error, str) and error:
+        return "", error
+    if isinstance(error, Mapping) and error:
+        inner = error.get("innererror")
+        codes = [
+            error.get("code"),
+            error.get("type"),
+            inner.get("code") if isinstance(inner, Mapping) else None,
+        ]
+        return " ".join(str(code) for code in codes if code), str(error.get("message") or error)
+    for code, message in (
+        ("code", "msg"),
+        ("error_code", "error_msg"),
+        ("code", "message"),
+        ("code", "detail"),
+    ):
+        if code in value and message in value:
+            return str(value[code]), str(value[message])
+    if value.get("success") is False or "detail" in value or "message" in value:
+        return "", str(value.get("detail") or value.get("message") or value)
+    return None
+
+
+def _read_error(status: int, body: bytes, headers: Mapping[str, str]) -> ChatFailure | Again:
+    value = _json_of(body) or {}
+    code, message = _error_in(value) or ("", "")
+    if not message:
+        words = body.decode("utf-8", "replace").strip()
+        message = f"HTTP {status}" if words.startswith("<") or not words else words[:200]
+    return _classify_error(status, code, message, wait_s=retry_after(headers), value=value)
+
+
+def _classify_error(
+    status: int | None, code: str, message: str, *, wait_s: float | None, value: Mapping[str, Any]
+) -> ChatFailure | Again:
+    """An error by its HTTP status (None: it came inside a 200) and its own words."""
+    said = f"{code} {message}"
+    where = f"HTTP {status}: " if status else ""
+    told = f"{where}{' '.join(message.split())[:300]}"
+    if _FILTERED.search(said):
+        return ChatFailure("filtered", f"the content filter stopped it ({told})")
+    if status == 401 or (status is None and _NO_ACCESS.search(said)):
+        raise StopAskingError(f"refused the key ({told})")
+    if status == 403:
+        raise StopAskingError(f"denied access with this key ({told})")
+    if status == 402 or _NO_MONEY.search(said):
+        raise StopAskingError(f"asks for money ({told})")
+    if status == 404 or _NO_MODEL.search(said):
+        raise StopAskingError(f"does not know the model or the address ({told})")
+    if _TOO_LONG.search(said):
+        return ChatFailure("too_long", _too_long(value, told))
+    if status in (400, 405, 406, 413, 415, 422):
+        return ChatFailure("rejected", f"the server minds the request ({told})")
+    return Again(told or f"error {code}", wait_s=wait_s)
+
+
+def _too_long(value: Mapping[str, Any], told: str) -> str:
+    """Says prompt length and limit, from llama.cpp's own fields where it has them."""
+    error = value.get("error")
+    fields = error if isinstance(error, Mapping) else {}
+    if "n_prompt_tokens" in fields and "n_ctx" in fields:
+        return (
+            f"the prompt of {fields['n_prompt_tokens']:,} tokens does not fit into the context "
+            f"of {fields['n_ctx']:,}"
+        )
+    return f"the prompt does not fit into the context ({told})"
+
+
+def _read_choice(
+    choice: Mapping[str, Any], value: Mapping[str, Any]
+) -> ChatReply | ChatFailure | Again:
+    message = choice.get("message")
+    finish = choice.get("finish_reason")
+    if not isinstance(message, Mapping):
+        return Again("answered with a choice that has no message", "broken")
+    if finish in _BROKEN_FINISH:
+        return Again(f"broke off with finish_reason {finish}")
+    text = _text_of(message.get("content"))
+    reasoning = _text_of(
+        message.get("reasoning_content") or message.get("reasoning") or message.get("thinking")
+    )
+    usage = value.get("usage")
+    usage = usage if isinstance(usage, Mapping) else {}
+    model = value.get("model")
+    reply = ChatReply(
+        text=text,
+        reasoning=reasoning or None,
+        finish_reason=finish if isinstance(finish, str) else None,
+        prompt_tokens=_count(usage.get("prompt_tokens")),
+        completion_tokens=_count(usage.get("completion_tokens")),
+        model=model if isinstance(model, str) else None,
+    )
+    if finish in _FILTER_FINISH:
+        return reply.failed("filtered", f"the content filter stopped it (finish_reason {finish})")
+    if not text.strip() and (refusal := _text_of(message.get("refusal"))):
+        return reply.failed("filtered", f"the model refused ({refusal[:200]})")
+    if reply.answer.strip():
+        return reply
+    if finish == "length":
+        used = reply.completion_tokens
+        tokens = f" ({used} of {used} tokens)" if used else ""
+        reason = f"the budget of tokens was used up by reasoning{tokens}; raise max_tokens"
+        return reply.failed("reasoning_only", reason)
+    return Again("finished without an answer", "no_answer")
+
+
+def _text_of(content: Any) -> str:
+    """Text of a content field: a string, null, or a list of parts; always writable as UTF-8."""
+    if isinstance(content, list):
+        content = "".join(part.get("text") or "" for part in content if isinstance(part, Mapping))
+    if not isinstance(content, str):
+        return ""
+    # JSON may hold halves of surrogate pairs, which no file can.
+    return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Seconds that a server asks to wait; None where it says nothing usable.
+
+    Seconds, decimals and HTTP dates are understood; zero, negative, past and unreadable
+    values leave the waiting to the client's own back-off.
+    """
+    lower = {name.lower(): value for name, value in headers.items()}
+    seconds = _number(lower.get("retry-after-ms", ""))
+    if seconds is not None:
+        seconds /= 1000
+    else:
+        text = lower.get("retry-after", "")
+        seconds = _number(text)
+        if seconds is None:
+            with suppress(ValueError):
+                moment = email.utils.parsedate_to_datetime(text).timestamp()
+                seconds = moment - (time.time() if now is None else now)
+    return seconds if seconds is not None and seconds > 0 else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

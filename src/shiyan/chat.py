@@ -1,0 +1,670 @@
+"""One OpenAI-compatible chat client for everything that talks to an LLM.
+
+    budget = Budget(params.budget, "generate.budget")
+    with Chat(name, model_params, cache=WorkCache(), at_once=4, budget=budget) as chat:
+        for request, outcome in chat.ask_all(requests):
+            if isinstance(outcome, ChatFailure):
+                ...  # outcome.kind, outcome.reason: count it, it is no reply
+            else:
+                ...  # outcome.answer is what was said; outcome.thinking stands apart
+
+- A *local* model (a GGUF) is served by llama.cpp on loopback; the server starts at
+  the first request that is not kept yet and ends with the `with` block. An *API*
+  model is asked at its base_url with the key from the environment variable it names.
+- Every finished reply is kept in the work cache under kind "chat", in the moment it
+  comes; the key is the model's identity (sha256, or base_url and model), the messages,
+  every sampling parameter, the seed and `sample`. It is never asked for twice, also
+  after kill -9. Key, port and concurrency are no part of it.
+- A request that fails is a `ChatFailure`, a value with a reason. What would fail every
+  request (no key, a wrong key, no such model, no money, a server that is gone, the
+  budget) is a `UserError`; what was finished until then is kept.
+- Replies are never streamed: `stream` is sent as false, and a server that streams all
+  the same is read to its end before a character is decoded.
+
+Requests run in one event loop rather than in `work.map_unordered`'s threads: a thread
+that waits for a socket cannot be interrupted, a coroutine can, so that Ctrl-C, a
+budget and a dead server end the waiting at once.
+"""
+
+import asyncio
+import dataclasses
+import datetime
+import os
+import random
+import re
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from shiyan.answers import (
+    Again,
+    ChatFailure,
+    ChatReply,
+    Outcome,
+    StopAskingError,
+    read_answer,
+)
+from shiyan.config import ApiModelParams, HubModelParams, LocalModelParams
+from shiyan.errors import UserError
+from shiyan.llama import LlamaServer
+from shiyan.work import WorkCache, digest
+
+__all__ = [
+    "AnyModelParams",
+    "Budget",
+    "Chat",
+    "ChatFailure",
+    "ChatReply",
+    "ChatRequest",
+    "Message",
+    "Outcome",
+    "Patience",
+    "Usage",
+]
+
+AnyModelParams = ApiModelParams | HubModelParams | LocalModelParams
+
+PAID = frozenset({"filtered", "reasoning_only", "no_answer"})
+"""Failures that were answered, hence paid: they are kept like replies."""
+
+NEUTRAL_SAMPLING: dict[str, Any] = {
+    # llama.cpp's defaults would add top_k 40, min_p 0.05 and an order in which top_p
+    # cuts before the temperature is applied; the papers name temperature and top_p only.
+    "top_k": 0,
+    "min_p": 0.0,
+    "typical_p": 1.0,
+    "repeat_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "dry_multiplier": 0.0,
+    "xtc_probability": 0.0,
+    "dynatemp_range": 0.0,
+    "mirostat": 0,
+    "top_n_sigma": -1.0,
+    "samplers": ["temperature", "top_p"],
+}
+
+
+@dataclass(frozen=True)
+class Message:
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """What is asked, and how the answer is drawn; all of it decides the reply."""
+
+    messages: tuple[Message, ...]
+    temperature: float
+    top_p: float
+    max_tokens: int
+    seed: int | None
+    sample: int = 0
+    """Tells equal requests apart: the sample's index, or the attempt's."""
+
+
+# --- money --------------------------------------------------------------------------
+
+
+class Budget:
+    """Money that a stage may spend on its replies, those already kept included.
+
+    Kept replies count because they were paid for: the sum is what the stage's result
+    costs, however often it was interrupted.
+
+    Args:
+        limit: in the models' currency; None: no limit.
+        key: the parameter's name, for messages.
+    """
+
+    def __init__(self, limit: float | None, key: str = "budget") -> None:
+        self.limit = limit
+        self.key = key
+        self.spent = 0.0
+        self.currency: str | None = None
+        self._reserved = 0.0
+
+    def admit(self, name: str, params: AnyModelParams) -> None:
+        """Check that a model's replies can be paid from this budget.
+
+        Raises:
+            UserError: the model has no prices, or another currency than the one before.
+        """
+        if self.limit is None or not isinstance(params, ApiModelParams):
+            return
+        if params.price_per_million_prompt is None or params.price_per_million_completion is None:
+            raise UserError(
+                f"{self.key} is set but models.{name} has no prices; give it "
+                "price_per_million_prompt and price_per_million_completion",
+                2,
+            )
+        if self.currency not in (None, params.currency):
+            raise UserError(
+                f"{self.key} cannot hold two currencies ({self.currency} and {params.currency} "
+                f"for {name}); give all prices in one",
+                2,
+            )
+        self.currency = params.currency
+
+    def reserve(self, most: float) -> bool:
+        """Set `most` aside for a request; False where it would go over the limit."""
+        if self.limit is not None and self.spent + self._reserved + most > self.limit:
+            return False
+        self._reserved += most
+        return True
+
+    def settle(self, reserved: float, cost: float) -> None:
+        """Replace what was set aside by what was paid."""
+        self._reserved -= reserved
+        self.spent += cost
+
+    def exhausted(self, name: str) -> UserError:
+        return UserError(
+            f"{self.key} of {self.limit:g} {self.currency or ''} is used up "
+            f"({self.spent:.4f} spent, the next request to {name} would not fit); finished "
+            f"replies are kept, so raise {self.key} and run again to go on"
+        )
+
+
+def price(params: AnyModelParams, prompt_tokens: float, completion_tokens: float) -> float:
+    """What a request costs in the model's currency; local models and unknown prices: 0."""
+    if not isinstance(params, ApiModelParams):
+        return 0.0
+    return (
+        prompt_tokens * (params.price_per_million_prompt or 0.0)
+        + completion_tokens * (params.price_per_million_completion or 0.0)
+    ) / 1e6
+
+
+def most_prompt_tokens(request: ChatRequest) -> int:
+    """An upper bound: no byte-level tokenizer makes more tokens than bytes."""
+    return sum(len(message.content.encode()) + 16 for message in request.messages)
+
+
+# --- the client ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a client goes on trying; times in seconds."""
+
+    tries: int = 8
+    first_wait: float = 0.5
+    longest_wait: float = 30.0
+    """Waits double from `first_wait` to here, with up to a quarter of jitter."""
+    longest_retry_after: float = 120.0
+    """A server that asks for more is left for this run."""
+    timeout: float = 600.0
+    """For one answer; a local model on two cores may need minutes."""
+    timeouts: int = 2
+    """Silent tries before a request is given up."""
+    unreachable: int = 3
+    """Refused connections in a row before the server is given up."""
+    failed_in_a_row: int = 5
+    """Requests in a row that failed through all their tries, likewise."""
+
+    def backoff(self, tried: int) -> float:
+        """The wait after the `tried`-th try (from 1)."""
+        wait = min(self.first_wait * 2.0 ** (tried - 1), self.longest_wait)
+        return wait * random.uniform(1.0, 1.25)
+
+
+@dataclass
+class Usage:
+    """What a `Chat` did, for metrics and notices."""
+
+    kept: int = 0
+    """Replies that were in the cache already."""
+    asked: int = 0
+    """Requests that were sent and answered, or failed, not counting further tries."""
+    tries: int = 0
+    """HTTP requests sent."""
+    without_usage: int = 0
+    """Replies whose server told no token counts."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """By kind."""
+
+
+class Chat:
+    """A model that can be asked; use it as a context manager.
+
+    Args:
+        name: the model's name in conf/model/.
+        params: its parameters; a hub model has no server and is refused.
+        cache: where finished replies are kept.
+        at_once: requests at once on a local server; an API model names its own limit.
+        budget: shared by all models of a stage.
+        patience: tries, waits and time-outs.
+
+    Raises:
+        UserError: at the first request that is not kept: no key, no model file, a proxy
+            that cannot be used; and whenever going on is of no use.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        params: AnyModelParams,
+        *,
+        cache: WorkCache,
+        at_once: int,
+        budget: Budget | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        if isinstance(params, HubModelParams):
+            raise UserError(
+                f"models.{name} is a hub model, which is read for scoring and cannot be asked; "
+                "name a GGUF (kind: local), or serve it, with vLLM say, and name it as kind: api",
+                2,
+            )
+        self.name = name
+        self.params = params
+        self.usage = Usage()
+        self._cache = cache
+        self._at_once = params.requests_at_once if isinstance(params, ApiModelParams) else at_once
+        self._budget = budget if budget is not None else Budget(None)
+        self._budget.admit(name, params)
+        self._patience = patience if patience is not None else Patience()
+        self._server: LlamaServer | None = None
+        self._not_before = 0.0
+        self._refused = 0
+        self._failed_in_a_row = 0
+        self._secrets: tuple[str, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+
+    # what is kept
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides whose replies these are; part of every key, and of signatures."""
+        if isinstance(self.params, ApiModelParams):
+            return {
+                "base_url": self.params.base_url.rstrip("/"),
+                "model": self.params.model,
+                "extra": self.params.extra,
+            }
+        return {"sha256": self._sha256()}
+
+    def _sha256(self) -> str:
+        from shiyan import models
+
+        assert isinstance(self.params, LocalModelParams)
+        return self.params.sha256 or models.sha256_of(models.model_file(self.name, self.params))
+
+    def key(self, request: ChatRequest) -> dict[str, Any]:
+        """The work cache's key of a request."""
+        sampling = NEUTRAL_SAMPLING if isinstance(self.params, LocalModelParams) else {}
+        return {
+            "model": self.identity,
+            "request": dataclasses.asdict(request),
+            "sampling": sampling,
+        }
+
+    def kept(self, request: ChatRequest) -> Outcome | None:
+        """The outcome that is in the cache, or None."""
+        value = self._cache.get_json("chat", self.key(request)) or {}
+        if "failure" in value:
+            return ChatFailure(**value["failure"])
+        return ChatReply(**value["reply"]) if "reply" in value else None
+
+    def _keep(self, request: ChatRequest, outcome: Outcome) -> None:
+        name = "failure" if isinstance(outcome, ChatFailure) else "reply"
+        self._cache.put_json("chat", self.key(request), {name: dataclasses.asdict(outcome)})
+
+    # asking
+
+    def ask(self, request: ChatRequest) -> Outcome:
+        """Ask one request."""
+        return next(outcome for _, outcome in self.ask_all([request]))
+
+    def ask_all(
+        self, requests: Sequence[ChatRequest], what: str = "replies"
+    ) -> Iterator[tuple[ChatRequest, Outcome]]:
+        """Yield every request with its outcome: those kept first, then each as it comes.
+
+        Equal requests are asked once. Progress stands on stderr under the model's name
+        and `what`.
+        """
+        from tqdm import tqdm
+
+        waiting: dict[str, list[ChatRequest]] = {}
+        finished: list[tuple[ChatRequest, Outcome]] = []
+        for request in requests:
+            if (outcome := self.kept(request)) is not None:
+                finished.append((request, outcome))
+            else:
+                waiting.setdefault(digest(self.key(request)), []).append(request)
+        for request, outcome in finished:
+            self.usage.kept += 1
+            self._budget.settle(0.0, self._cost(request, outcome))
+            yield request, outcome
+        if not waiting:
+            return
+        with tqdm(
+            total=len(requests),
+            initial=len(finished),
+            desc=f"{self.name}: {what}",
+            unit="reply",
+            file=sys.stderr,
+            dynamic_ncols=True,
+        ) as bar:
+            for request, outcome in self._ask_waiting([same[0] for same in waiting.values()]):
+                for same in waiting[digest(self.key(request))]:
+                    bar.update()
+                    yield same, outcome
+
+    def _ask_waiting(
+        self, requests: Iterable[ChatRequest]
+    ) -> Iterator[tuple[ChatRequest, Outcome]]:
+        """Ask at most `at_once` at a time; a stop loses only what is in flight."""
+        loop = asyncio.new_event_loop()
+        running: dict[asyncio.Task[Outcome], tuple[ChatRequest, float]] = {}
+        client = None
+        try:
+            client = self._connect()
+            rest = iter(requests)
+            out_of_money = False
+            while True:
+                while not out_of_money and len(running) < self._at_once:
+                    if (request := next(rest, None)) is None:
+                        break
+                    most = self._most_cost(request)
+                    if not self._budget.reserve(most):
+                        # What is under way was paid for already: it is waited for.
+                        out_of_money = True
+                        break
+                    running[loop.create_task(self._ask(client, request))] = request, most
+                if not running:
+                    break
+                done, _ = loop.run_until_complete(
+                    asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                )
+                for task in done:
+                    request, most = running.pop(task)
+                    outcome = task.result()
+                    self._budget.settle(most, self._cost(request, outcome))
+                    yield request, outcome
+            if out_of_money:
+                raise self._budget.exhausted(self.name)
+        finally:
+            for task in running:
+                task.cancel()
+            if running:
+                loop.run_until_complete(asyncio.wait(running))
+            if client is not None:
+                loop.run_until_complete(client.close())
+            loop.close()
+
+    def _most_cost(self, request: ChatRequest) -> float:
+        return price(self.params, most_prompt_tokens(request), request.max_tokens)
+
+    def _cost(self, request: ChatRequest, outcome: Outcome) -> float:
+        """What an outcome cost; where the server told no usage, an upper bound."""
+        if isinstance(outcome, ChatFailure) and outcome.kind not in PAID:
+            return 0.0
+        prompt, completion = outcome.prompt_tokens, outcome.completion_tokens
+        if prompt is None:
+            prompt = most_prompt_tokens(request)
+        if completion is None:
+            completion = len((outcome.text + (outcome.reasoning or "")).encode())
+        return price(self.params, prompt, completion)
+
+    async def _ask(self, client: Any, request: ChatRequest) -> Outcome:
+        """One request through all its tries; what was answered is kept before it returns."""
+        started = time.monotonic()
+        outcome = dataclasses.replace(
+            await self._try_repeatedly(client, request), seconds=time.monotonic() - started
+        )
+        self.usage.asked += 1
+        if isinstance(outcome, ChatFailure):
+            self.usage.failures[outcome.kind] += 1
+        elif outcome.completion_tokens is None:
+            self.usage.without_usage += 1
+        if isinstance(outcome, ChatReply) or outcome.kind in PAID:
+            self._keep(request, outcome)
+        return outcome
+
+    async def _try_repeatedly(self, client: Any, request: ChatRequest) -> Outcome:
+        again = Again("not asked")
+        silent = 0
+        for tried in range(1, self._patience.tries + 1):
+            await self._wait_for_turn()
+            try:
+                answer = await self._try(client, request)
+            except StopAskingError as stop:
+                raise UserError(
+                    self._hidden(
+                        f"{self.name} at {self._where()} {stop}; finished replies are kept, "
+                        f"so put it right and run again{self._key_hint(str(stop))}"
+                    )
+                ) from None
+            if not isinstance(answer, Again):
+                self._failed_in_a_row = 0
+                return answer
+            again = answer
+            silent += again.reason == SILENT
+            if silent >= self._patience.timeouts or (
+                # A local model's draw is decided by the seed: it would say nothing again.
+                again.kind == "no_answer" and isinstance(self.params, LocalModelParams)
+            ):
+                break
+            if tried < self._patience.tries:
+                await self._back_off(again, tried)
+        reason = f"{self._hidden(again.reason)} (after {tried} {'try' if tried == 1 else 'tries'})"
+        self._failed_in_a_row += 1
+        if self._failed_in_a_row >= self._patience.failed_in_a_row:
+            raise UserError(
+                f"{self.name} at {self._where()} failed {self._failed_in_a_row} requests in a row, "
+                f"the last with: {reason}; finished replies are kept, so run again later"
+            )
+        return ChatFailure(again.kind, reason)
+
+    async def _wait_for_turn(self) -> None:
+        while (wait := self._not_before - time.monotonic()) > 0:
+            await _sleep(wait)
+
+    async def _back_off(self, again: Again, tried: int) -> None:
+        """Wait before the next try; a busy server is left alone by all requests."""
+        asked = again.wait_s
+        if asked is not None and asked > self._patience.longest_retry_after:
+            until = datetime.datetime.now().astimezone() + datetime.timedelta(seconds=asked)
+            raise UserError(
+                f"{self.name} at {self._where()} asks to wait {asked:.0f} s, until "
+                f"{until:%H:%M} ({self._hidden(again.reason)}), more than the "
+                f"{self._patience.longest_retry_after:.0f} s that are waited for; finished "
+                "replies are kept, so run again then"
+            )
+        wait = asked if asked is not None else self._patience.backoff(tried)
+        if again.kind == "unavailable":
+            self._not_before = max(self._not_before, time.monotonic() + wait)
+        await _sleep(wait)
+
+    async def _try(self, client: Any, request: ChatRequest) -> ChatReply | ChatFailure | Again:
+        """Send one HTTP request and read what comes."""
+        import openai
+
+        self.usage.tries += 1
+        try:
+            raw = await client.chat.completions.with_raw_response.create(**self._body(request))
+            response = raw.http_response
+        except openai.APIStatusError as error:
+            response = error.response
+        except openai.APIConnectionError as error:
+            return self._read_silence(error)
+        self._refused = 0
+        return read_answer(response.status_code, response.content, response.headers)
+
+    def _read_silence(self, error: Exception) -> Again:
+        """What a connection that brought no answer means.
+
+        Raises:
+            StopAskingError: the server is gone, or was never there.
+        """
+        if self._server is not None and (end := self._server.ended()) is not None:
+            raise StopAskingError(
+                f"has ended by itself ({end}); memory may have been short, "
+                "in which case fewer requests at once would help"
+            )
+        cause = type(error.__cause__).__name__
+        if cause in ("ReadTimeout", "WriteTimeout", "PoolTimeout"):
+            return Again(SILENT)
+        if cause in ("ConnectError", "ConnectTimeout", "ProxyError"):
+            self._refused += 1
+            if self._refused >= self._patience.unreachable:
+                raise StopAskingError(f"cannot be reached{_through_proxy(self._url())}")
+            return Again("the connection was refused")
+        return Again("the connection broke before the answer was whole", "broken")
+
+    def _body(self, request: ChatRequest) -> dict[str, Any]:
+        """The request's fields; every sampling parameter is sent, none left to the server."""
+        body: dict[str, Any] = {
+            "messages": [dataclasses.asdict(message) for message in request.messages],
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "stream": False,
+        }
+        if request.seed is not None:
+            body["seed"] = request.seed
+        if isinstance(self.params, ApiModelParams):
+            body["model"] = self.params.model
+            body[self.params.max_tokens_name] = request.max_tokens
+            return body | {"extra_body": self.params.extra}
+        return body | {
+            "model": self.name,
+            "max_tokens": request.max_tokens,
+            "extra_body": NEUTRAL_SAMPLING,
+        }
+
+    # reaching the server
+
+    def _connect(self) -> Any:
+        """An openai client, after the local server is up or key and proxies were checked."""
+        import openai
+
+        local = is_loopback(self._url()) if isinstance(self.params, ApiModelParams) else True
+        key = self._api_key()
+        if not local:
+            check_proxies(self._url())
+        if isinstance(self.params, LocalModelParams) and self._server is None:
+            from shiyan import models
+
+            self._server = LlamaServer(
+                self.name,
+                models.model_file(self.name, self.params),
+                self._at_once,
+                self.params.context,
+            )
+        # Whatever these variables hold belongs to OpenAI and to no other provider.
+        omitted = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
+        return openai.AsyncOpenAI(
+            api_key=key,
+            base_url=self._url(),
+            max_retries=0,
+            timeout=self._patience.timeout,
+            default_headers=omitted,  # type: ignore[arg-type]
+            http_client=openai.DefaultAsyncHttpxClient(
+                # Loopback never goes through a proxy, whatever the environment says.
+                trust_env=not local and not _bypasses_proxies(self._url()),
+                timeout=self._patience.timeout,
+            ),
+        )
+
+    def _api_key(self) -> str:
+        if not isinstance(self.params, ApiModelParams) or self.params.key_variable is None:
+            return "none"
+        key = os.environ.get(self.params.key_variable, "").strip()
+        if not key or not key.isascii() or not key.isprintable():
+            state = "is not set" if not key else "holds characters that no key has"
+            raise UserError(
+                f"{self.name} needs its key in the environment variable "
+                f"{self.params.key_variable}, which {state}; set it, or name another model",
+                2,
+            )
+        self._secrets = (key,)
+        return key
+
+    def _url(self) -> str:
+        if isinstance(self.params, ApiModelParams):
+            return self.params.base_url
+        return self._server.base_url if self._server is not None else "http://127.0.0.1"
+
+    def _where(self) -> str:
+        """The server's host for messages, without credentials."""
+        parts = urllib.parse.urlsplit(self._url())
+        return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+
+    def _hidden(self, text: str) -> str:
+        """The text without the key, should a server echo it."""
+        for secret in self._secrets:
+            text = text.replace(secret, "…")
+        return re.sub(r"://[^/@\s]+@", "://…@", text)
+
+    def _key_hint(self, stop: str) -> str:
+        if isinstance(self.params, ApiModelParams) and self.params.key_variable and "key" in stop:
+            return f" (the key comes from {self.params.key_variable})"
+        return ""
+
+
+SILENT = "no answer within the time-out"
+
+_sleep = asyncio.sleep
+
+
+def is_loopback(url: str) -> bool:
+    host = (urllib.parse.urlsplit(url).hostname or "").lower()
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _bypasses_proxies(url: str) -> bool:
+    return bool(urllib.request.proxy_bypass(urllib.parse.urlsplit(url).netloc))
+
+
+def check_proxies(url: str) -> None:
+    """Refuse a proxy that the client cannot use, before anything is sent.
+
+    Raises:
+        UserError: names the variable and the scheme, never the credentials.
+    """
+    if _bypasses_proxies(url):
+        return
+    for variable in ("http_proxy", "https_proxy", "all_proxy"):
+        for name in (variable, variable.upper()):
+            scheme, separator, _ = os.environ.get(name, "").partition("://")
+            if separator and scheme.lower() not in ("http", "https"):
+                raise UserError(
+                    f"the environment variable {name} names a proxy of scheme {scheme}, which "
+                    "the client cannot use (http and https it can); change it, or list "
+                    f"{urllib.parse.urlsplit(url).hostname} in no_proxy",
+                    2,
+                )
+
+
+def _through_proxy(url: str) -> str:
+    """Names the proxy variable that a connection went by, if any."""
+    if is_loopback(url) or _bypasses_proxies(url):
+        return ""
+    scheme = urllib.parse.urlsplit(url).scheme
+    for variable in (f"{scheme}_proxy", "all_proxy"):
+        for name in (variable, variable.upper()):
+            if os.environ.get(name):
+                return f" through the proxy that {name} names"
+    return ""
