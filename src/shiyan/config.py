@@ -80,6 +80,14 @@ class WheelSource(Params):
     version: str
     member: str
     """Path of the part inside each wheel; {n:02d} is the part's number."""
+    sha256: tuple[str, ...] = ()
+    """Of each part, in the packages' order, so that a wrong part is known by its number."""
+
+    @model_validator(mode="after")
+    def one_sum_a_part(self) -> "WheelSource":
+        if self.sha256 and len(self.sha256) != len(self.packages):
+            raise ValueError(f"{len(self.packages)} packages, but {len(self.sha256)} sha256")
+        return self
 
 
 class LocalModelParams(Params):
@@ -265,6 +273,12 @@ class ScratchEncoderParams(Params):
     hidden: int = Field(gt=0)
     heads: int = Field(gt=0)
 
+    @model_validator(mode="after")
+    def heads_share_hidden(self) -> "ScratchEncoderParams":
+        if self.hidden % self.heads:
+            raise ValueError(f"hidden ({self.hidden}) is no multiple of heads ({self.heads})")
+        return self
+
 
 class HubEncoderParams(Params):
     """A pretrained encoder from the hub, e.g. hfl/chinese-roberta-wwm-ext."""
@@ -272,6 +286,8 @@ class HubEncoderParams(Params):
     kind: Literal["hub"]
     repository: str
     revision: str
+    path: str | None = None
+    """The folder where the checkpoint already lies; then the hub is not asked."""
 
 
 EncoderParams = Annotated[ScratchEncoderParams | HubEncoderParams, Field(discriminator="kind")]
