@@ -1,0 +1,189 @@
+"""A score as a judge writes it: 90分, ９０, 九十分, 90/100, 4→3, and what only looks like one."""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from shiyan.judging.rubric import Rubric
+
+_FORMAT_CHARACTERS = dict.fromkeys(
+    [0x00AD, 0x061C, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range(0x202A, 0x202F),
+     *range(0x2060, 0x2065), *range(0xFE00, 0xFE10)]
+)  # fmt: skip
+_FULL_WIDTH = {
+    code: code - 0xFEE0
+    for code in range(0xFF01, 0xFF5F)
+    # Full-width ，：（）；！？ are what Chinese punctuation is: they stay.
+    if chr(code) not in "，：（）；！？"
+}
+_LIKE = str.maketrans("\u3000\u00a0\ufe30\ufe55│┃║", "  ：：|||")
+_TABLE = _FORMAT_CHARACTERS | _FULL_WIDTH | _LIKE
+_HTML_TAG = re.compile(r"(</t[dh]\s*>)|(</tr\s*>)|</?(?:table|tbody|thead|tr|td|th)\b[^>]*>", re.I)
+
+
+def normalised(reply: str) -> str:
+    """Half-width digits and letters, no invisible characters, \\n at line ends, | between cells."""
+    text = reply.replace("\r\n", "\n").replace("\r", "\n").translate(_TABLE)
+    return _HTML_TAG.sub(lambda tag: "|" if tag[1] else "\n" if tag[2] else "", text)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What stands where a score is expected.
+
+    Attributes:
+        value: the score; None with a `problem` where it is none that can be used.
+        end: where the expression ends in its text.
+    """
+
+    value: float | None
+    problem: str | None
+    end: int
+
+
+DIGITS = r"\d+(?:\.\d+)?"
+HAN = r"[零〇一二两三四五六七八九十百]+(?:点[零〇一二三四五六七八九]+)?"
+_POINT = "分(?![之钟析为成别明])"
+UNIT = rf"(?:{_POINT}|(?:points?|pts?|marks?)\b)"
+_NUMBER = rf"(?:{DIGITS}|{HAN})"
+
+# A number without 分 counts only where nothing follows that it would count (2节, 3 处).
+_COUNTED = "处个行节句首次种年月段字点层类项条片阕位"
+_END = (
+    r"(?!\d|\.\d)(?="
+    r"[ \t]*(?:$|\n|[^\w\s]|_|左右|上下|之间|[至到或多余以改调降升])"
+    rf"|[ \t]+(?![ \t{_COUNTED}]))"
+)
+_FIRST = re.compile(
+    rf"(?P<sign>[-−])?(?:(?P<digits>{DIGITS})(?:\s*{UNIT}|(?P<percent>\s*%)|{_END})"
+    rf"|(?P<han>{HAN})\s*{_POINT}(?=\s*(?:$|[^\w]|左右|[至到或改调降升]))"
+    rf"|百分之(?P<part>{HAN})(?=\s*(?:$|[^\w]))"
+    rf"|(?P<full>满分)(?=\s*(?:$|[^\w])))",
+    re.IGNORECASE,
+)
+_OUT_OF = re.compile(rf"\s*(?:/|out\s+of)\s*(?P<of>{DIGITS})\s*(?:{UNIT})?", re.IGNORECASE)
+_RANGE = re.compile(
+    rf"\s*(?:[-–—−~〜至到]|[（(]?\s*(?:或者?|or\b))\s*(?P<other>{_NUMBER})(?!\s*[{_COUNTED}])"
+    r"\s*(?:" + UNIT + r"|%|之间|$|(?=[\s，,。.；;、)）\]】}*_|\"'”’]))",
+    re.IGNORECASE,
+)
+_HAN_RANGE = re.compile(rf"{_NUMBER}\s*[-–—~至到]\s*{_NUMBER}\s*{_POINT}")
+_BETWEEN = re.compile(rf"\s*(?:和|与|to|and)\s*{_NUMBER}\s*分?\s*之间", re.IGNORECASE)
+_CHANGE = re.compile(
+    r"\s*(?:→|⇒|⟶|➔|➜|-{1,2}>|=>|(?:[-−+]\s*\d+\s*分?\s*)*="
+    r"|[，,]?\s*(?:后来?)?(?:改判?[为成]|调整[为至到]|修正为|更正为|[降升][为至到]|[上下]调[为至到]))"
+    rf"\s*(?P<later>{_NUMBER})(?:\s*{UNIT})?",
+    re.IGNORECASE,
+)
+_BOUND = re.compile(r"\s*(?:\+|分?(?:以上|以下|之上|之下|多分?|余分?))")
+
+_HAN_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
+_HAN_UNITS = {"十": 10, "百": 100}
+
+
+def chinese_number(text: str) -> float | None:
+    """九十五 -> 95, 一百 -> 100, 八点五 -> 8.5; None for no single number (八九, 八十五六)."""
+    whole, _, fraction = text.partition("点")
+    total, digit, last_unit = 0, 0, 1000
+    has_digit = False
+    for character in whole:
+        if (unit := _HAN_UNITS.get(character)) is None:
+            if digit:
+                return None
+            digit, has_digit = _HAN_DIGITS[character], True
+            continue
+        if unit >= last_unit or (unit == 100 and total):
+            return None
+        total += unit * (digit if has_digit else 1)
+        digit, has_digit, last_unit = 0, False, unit
+    value = float(total + digit)
+    if fraction:
+        value += float("0." + "".join(str(_HAN_DIGITS[c]) for c in fraction))
+    return value
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text[0].isdigit() and text.isascii() else chinese_number(text)
+
+
+def read_score(text: str, start: int, rubric: Rubric) -> Reading | None:
+    """The score that begins exactly at `start`, or None where none does.
+
+    Changes (4→3, 90分，改为85分) give the later value. A range, a bound (80分以上), a
+    fraction of another scale and a value off the scale are readings without a value.
+    """
+    spread = _HAN_RANGE.match(text, start)
+    if spread is not None:
+        return Reading(None, f"a range ({spread.group().strip()})", spread.end())
+    first = _FIRST.match(text, start)
+    if first is None:
+        return None
+    end = first.end()
+    if first["full"]:
+        return Reading(rubric.highest, None, end)
+    value = _number(first["digits"] or first["han"] or first["part"])
+    if value is None:
+        return Reading(None, f"{first.group().strip()!r} is not one number", end)
+    if first["sign"]:
+        value = -value
+    if (first["percent"] or first["part"]) and rubric.highest != 100:
+        return Reading(None, f"{first.group().strip()} is a percentage", end)
+    while (change := _CHANGE.match(text, end)) is not None:
+        later, end = _number(change["later"]), change.end()
+        if later is None:
+            return Reading(None, f"{change['later']!r} is not one number", end)
+        value = later
+    if (fraction := _OUT_OF.match(text, end)) is not None:
+        end = fraction.end()
+        if float(fraction["of"]) != rubric.highest:
+            whole = text[start:end].strip()
+            return Reading(None, f"{whole} is out of {fraction['of']}, not {rubric.highest:g}", end)
+    if (other := _RANGE.match(text, end) or _BETWEEN.match(text, end)) is not None:
+        return Reading(None, f"a range ({text[start : other.end()].strip()})", other.end())
+    if (bound := _BOUND.match(text, end)) is not None:
+        return Reading(None, f"a bound ({text[start : bound.end()].strip()})", bound.end())
+    if not rubric.allows(value):
+        scale = f"{rubric.lowest:g}-{rubric.highest:g}"
+        return Reading(None, f"{value:g} is off the scale {scale}", end)
+    return Reading(value, None, end)
+
+
+FINAL_WORD = r"最终|最后|终评|修正后|调整后|更正后|改判后|定稿|final(?:ly)?|revised|corrected"
+IS_FINAL = re.compile(FINAL_WORD, re.I)
+SCORE_WORDS = re.compile(
+    rf"(?:(?:我|本人|笔者)?(?:{FINAL_WORD}|综合)?的?(?:评分|得分|分数|打分|给分|给予|给出|给到|给了|给|打出|打了|打|"
+    r"评定为|评为|评|得到|得|为|是|约为|约|大约|大概|score|rating|grade|points)"
+    r"(?:[*_`\"'”’\s]*[:：=为是]{1,2}\s*)?[\s*_`\[【<]*){0,3}",
+    re.I,
+)
+_WRAPPING = " \t\n*_`\"'“”‘’「」[]【】()（）<>。.,，;；"
+
+
+def read_whole(text: str, rubric: Rubric) -> Reading | None:
+    """The score that a cell or a JSON value is, with nothing else in it."""
+    bare = normalised(text).strip(_WRAPPING)
+    words = SCORE_WORDS.match(bare)
+    reading = read_score(bare, words.end() if words else 0, rubric)
+    if reading is None:
+        return None
+    rest = without_scale(bare[reading.end :], rubric).strip(_WRAPPING)
+    return reading if rest in {"", "左右"} else None
+
+
+@lru_cache(maxsize=64)
+def _scale(rubric: Rubric) -> re.Pattern[str]:
+    low, high = f"{rubric.lowest:g}", f"{rubric.highest:g}"
+    sign = r"\s*分?\s*[-–—~至到]\s*"
+    total = rf"(?:满分|上限|总分|最高)\s*(?:为|是|:|：|=)?\s*{high}\s*分?"
+    means = r"(?:表示|代表|意味着|指的?是|即为|=\s*[\u4e00-\u9fff])"
+    return re.compile(
+        rf"[（(\[【]?\s*{total}\s*[)）\]】]?"
+        rf"|(?<!\d){low}{sign}{high}(?!\d)\s*分?"
+        rf"|(?<!\d){high}\s*分制|百分制|十分制|五分制"
+        rf"|(?<![\d.]){DIGITS}\s*分?\s*{means}[^，,。；;\n]*",
+    )
+
+
+def without_scale(text: str, rubric: Rubric) -> str:
+    """The text with echoes of the scale blanked out (0-100分, 满分100, 100分表示完全正确)."""
+    return _scale(rubric).sub(lambda m: " " * len(m.group()), text)

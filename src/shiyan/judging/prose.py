@@ -1,0 +1,290 @@
+"""Scores on lines, in sections and in sentences."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from shiyan.judging.expression import (
+    DIGITS,
+    FINAL_WORD,
+    HAN,
+    IS_FINAL,
+    SCORE_WORDS,
+    UNIT,
+    Reading,
+    read_score,
+)
+from shiyan.judging.mention import (
+    BARE,
+    CHANGED,
+    FINAL,
+    LABELLED,
+    Block,
+    Mention,
+    agreed,
+    folded,
+    name_pattern,
+)
+from shiyan.judging.rubric import Rubric
+
+_BOUNDARY = (
+    "总结|总评|总体|总的|总分|总得分|综合|平均|整体|小结|结论|结语|(?:评分|分数)?汇总|备注|附注|注|建议"
+    "|(?:我的)?角色|身份|summary|overall|total|average|(?:in )?conclusion|note|role"
+)
+_NUMBERING = (
+    r"(?:[（(\[【]\s*(?:\d{1,2}|[一二三四五六七八九十]{1,3}|[a-hA-H])\s*[)）\]】]"
+    r"|(?:第\s*)?(?:\d{1,2}|[一二三四五六七八九十]{1,3}|[a-hA-HivxIVX]{1,4})\s*[)）\]】.．、:：]"
+    r"|[\u2460-\u24ff\u2776-\u2793])"
+)
+_MARKS = re.compile(
+    rf"(?:[\s#>*\-+•·●◆■▪○◇☆★✦–—|{{<\"'“‘「『【《（(\[`_~✅📌]|{_NUMBERING}"
+    r"|(?:评分)?维度\s*(?:\d{1,2}|[一二三四五六七八])?\s*[:：]?|dimension\s*\d*\s*:?"
+    r"|关于|对于|就|在|对|for\b)*",
+    re.I,
+)
+_CLAUSE_START = re.compile(
+    r"(?:^|[，,；;。.、：:（(/|!！])\s*[\"'“‘「『【《*_`]*\s*"
+    r"(?:其中|而|但|且|和|与|我?给|我?对|在|就|for)?\s*$",
+    re.I,
+)
+_SUFFIX = (
+    r"(?:\s*(?:维度|方面|层面|部分|运用|特点|特色|风格|的?(?:理解|分析|把握|解读)|分(?=\s*[:：=])))"
+    r"{0,2}"
+)
+_CLOSERS = r"[*_`\"'”’」』】》>\])）~]*"
+_ANNOTATION = r"(?:\s*[（(\[【][^（）()\[\]【】\n]{0,30}[)）\]】])?"
+_SEPARATOR = r"(?:[:：=|,，]+\s*(?:[-–—―]+\s+)?|[-–—―]+>?\s*|…+|\.{2,}|→|\s)?"
+_OPENERS = r"(?:[\s*_`\"'“‘「『【《(（\[<~$]|\\boxed\{)*"
+_OPEN = re.compile(rf"{_SUFFIX}{_CLOSERS}{_ANNOTATION}{_CLOSERS}[ \t]*(?:[:：=\-—–|。.]|$|\n)")
+_TIGHT = [
+    re.compile(rf"{_SUFFIX}{annotation}{_CLOSERS}\s*{_SEPARATOR}{_OPENERS}", re.I)
+    for annotation in ("", rf"{_CLOSERS}{_ANNOTATION}")
+]
+_BOUNDARY_LINE = re.compile(rf"^(?:{_MARKS.pattern})(?:{_BOUNDARY})(?![a-z])", re.I | re.M)
+_FINAL_LINE = re.compile(
+    rf"^(?=.{{0,40}}$)(?=.*?(?:{FINAL_WORD}|修正|更正|重新))(?=.*?(?:分|score|verdict|评|rating))"
+    r"[^\d\n]*[:：*#]*[ \t]*$",
+    re.I | re.M,
+)
+
+
+@dataclass(frozen=True)
+class _Section:
+    """From one head to the next; `dimension` None where the head is not a dimension's."""
+
+    start: int
+    body: int
+    dimension: str | None
+    tight: Mention | None = None
+    opens_final: bool = False
+
+
+def section_blocks(text: str, rubric: Rubric, is_cut: bool) -> list[Block]:
+    """Blocks of scores on lines and in sections; a dimension that comes again opens a new one."""
+    heads = _heads(text, rubric, is_cut)
+    if len(rubric.names) == 1 and not any(head.dimension for head in heads):
+        whole = of_section(rubric.names[0], text, rubric, is_cut)
+        return [Block(0, [whole])] if whole.reading else []
+    blocks = [Block(heads[0].start if heads else 0)]
+    for head, following in zip_longest(heads, heads[1:]):
+        if head.opens_final:
+            blocks.append(Block(head.start, is_final=True))
+        if head.dimension is None:
+            continue
+        body = text[head.body : following.start if following else len(text)]
+        mention = _merged(head.tight, of_section(head.dimension, body, rubric, is_cut))
+        repeats = head.dimension in {m.dimension for m in blocks[-1].mentions if m.reading}
+        if repeats and mention.reading is not None:
+            blocks.append(Block(head.start, is_final=mention.rung == FINAL))
+        blocks[-1].mentions.append(mention)
+    return blocks
+
+
+def _merged(tight: Mention | None, section: Mention) -> Mention:
+    """The score beside the name and what its section says: the firmer one, or both at odds."""
+    if tight is None:
+        return section
+    reason = section.reason
+    if section.reading is None or section.rung == BARE:
+        return replace(tight, reason=reason)
+    rung = max(tight.rung, section.rung)
+    return Mention(tight.dimension, agreed([tight, section]), reason, rung)
+
+
+def _heads(text: str, rubric: Rubric, is_cut: bool) -> list[_Section]:
+    pattern, meaning = name_pattern(rubric)
+    heads = [
+        _Section(m.start(), m.end(), None, opens_final=True) for m in _FINAL_LINE.finditer(text)
+    ]
+    final_lines = {head.start for head in heads}
+    heads += [
+        _Section(m.start(), m.end(), None)
+        for m in _BOUNDARY_LINE.finditer(text)
+        if m.start() not in final_lines
+    ]
+    for match in pattern.finditer(text):
+        line_start = text.rfind("\n", 0, match.start()) + 1
+        line = _before(text, match.start())
+        is_line = _MARKS.fullmatch(line) is not None
+        start = line_start if is_line else match.start()
+        if not is_line and not _CLAUSE_START.search(line):
+            continue
+        dimension = meaning[folded(match.group())]
+        tight = _tight(text, match.end(), dimension or "", rubric, is_cut)
+        if tight is not None:
+            end = tight.reading.end if tight.reading else match.end()
+            heads.append(_Section(start, end, dimension, tight if dimension else None))
+        elif is_line and (opened := _OPEN.match(text, match.end())):
+            heads.append(_Section(start, opened.end(), dimension))
+    return sorted(heads, key=lambda head: head.start)
+
+
+def _before(text: str, at: int) -> str:
+    """The same line up to `at`, its last hundred characters."""
+    start = max(at - 100, text.rfind("\n", 0, at) + 1)
+    return text[start:at]
+
+
+def _tight(text: str, at: int, name: str, rubric: Rubric, is_cut: bool) -> Mention | None:
+    """The score right beside a dimension's name."""
+    for pattern in _TIGHT:
+        lead = pattern.match(text, at)
+        if lead is None:
+            continue
+        words = SCORE_WORDS.match(text, lead.end())
+        start = words.end() if words else lead.end()
+        reading = read_score(text, start, rubric)
+        if reading is not None and not (is_cut and _ends_at_cut(text, reading)):
+            is_final = IS_FINAL.search(text, at, start) is not None
+            return Mention(name, reading, rung=FINAL if is_final else LABELLED)
+    return None
+
+
+def _ends_at_cut(text: str, reading: Reading) -> bool:
+    """A reply cut off right after a digit may have meant 90 where 9 stands."""
+    return reading.end == len(text) and text[-1:].isdigit()
+
+
+_LABEL = re.compile(
+    rf"(?<![a-zA-Z])(?P<final>(?:{FINAL_WORD})的?\s*)?"
+    r"(?:(?:[总综合]{1,2})?(?:评分|得分|分数|打分|给分|评定|判分)|score|rating|grade|verdict)"
+    r"(?:结果)?[*_`\"'”’」】\s]*(?:[:：=]|为|是|is\b)" + _OPENERS,
+    re.I,
+)
+_DOUBLE_BRACKETS = re.compile(r"\[\[")
+_CHANGED = re.compile(r"(?:改判?[为成]|调整[为至到]|修正为|更正为|[降升下上]调?[为至到])[:：]?\s*")
+_BARE_SCORE = re.compile(
+    rf"(?<![\d.\w])(?:{DIGITS}|{HAN})\s*(?:{UNIT}|/|out of)|(?<=[\u4e00-\u9fff]){DIGITS}\s*{UNIT}"
+    rf"|(?<=[给打得评为是到]){HAN}\s*{UNIT}"
+)
+_NOT_GIVEN = re.compile(
+    r"(?:若|如果.*|假如|假设|如能|要是|否则|可以?[给到达得]到?|本[可应该]|还?能[给到达]|不是|而非|并非|"
+    r"扣除?了?|减去?了?|[加失丢少差]了?|提[高升]了?|满分|每|及格|高于|低于|超过|不[足到低]|"
+    r"if\b.*|(?:would|could) (?:have|be)\b.*|minus|deduct\w*)[^，,。；;\n]{0,8}$",
+    re.I,
+)
+"""Before a number that is not the score given: a condition, a deduction, a comparison."""
+_REASON_LABEL = re.compile(
+    r"^[\s*_`\-+•>#]*(?:(?:评分|打分)?(?:理由|原因|评语|说明|解释|点评|依据)|reasons?|reasoning|"
+    r"comments?|explanation|rationale)[*_`\s]*[:：][*_`\s]*",
+    re.I | re.M,
+)
+
+
+def of_section(dimension: str, body: str, rubric: Rubric, is_cut: bool = False) -> Mention:
+    """The score that a section states with the most firmness, and the words around it."""
+    found: list[Mention] = []
+    spans: list[tuple[int, int]] = []
+    for start, at, rung in _places(body):
+        words = SCORE_WORDS.match(body, at)
+        reading = read_score(body, words.end() if words and rung != BARE else at, rubric)
+        if reading is None or (is_cut and _ends_at_cut(body, reading)):
+            continue
+        found.append(Mention(dimension, reading, rung=rung))
+        if rung != BARE:
+            spans.append((start, reading.end))
+    reason = _reason(body, spans)
+    if not found:
+        return Mention(dimension, None, reason)
+    return Mention(dimension, agreed(found), reason, max(m.rung for m in found))
+
+
+def _places(body: str) -> Iterator[tuple[int, int, int]]:
+    """(start, where the score begins, rung) of every place in a section that may state one."""
+    for match in _LABEL.finditer(body):
+        yield match.start(), match.end(), FINAL if match["final"] else LABELLED
+    for match in _DOUBLE_BRACKETS.finditer(body):
+        yield match.start(), match.end(), LABELLED
+    for match in _CHANGED.finditer(body):
+        if not _NOT_GIVEN.search(_before(body, match.start())[-12:]):
+            yield match.start(), match.end(), CHANGED
+    for match in _BARE_SCORE.finditer(body):
+        clause = re.split(r"[，,。；;]", _before(body, match.start()))[-1]
+        if not _NOT_GIVEN.search(clause):
+            yield match.start(), match.start(), BARE
+
+
+_AROUND_REASON = " *_`#>|-+•·,，。;；:：、\"'“”{}[]()（）<>/"
+
+
+def _reason(body: str, spans: Sequence[tuple[int, int]]) -> str:
+    """A section's words without its score labels and list marks, on one line."""
+    for start, end in sorted(spans, reverse=True):
+        body = body[:start] + body[end:]
+    words = _REASON_LABEL.sub("", body)
+    words = re.sub(r"\s+", " ", words)
+    words = words.strip(_AROUND_REASON)
+    return words if re.search(r"[^\W\d_]{2}", words) else ""
+
+
+# --- what is left -------------------------------------------------------------------
+
+
+def loose_block(text: str, rubric: Rubric, is_cut: bool) -> Block:
+    """Prose: sentences that hold one dimension and one score (在内容方面……我给90分), or else
+    what stands from one dimension's name to the next's."""
+    if len(rubric.names) == 1:
+        return Block(0)
+    pattern, meaning = name_pattern(rubric)
+    for pieces in (_sentences(text, pattern), _stretches(text, pattern)):
+        block = Block(0)
+        for piece in pieces:
+            names = {meaning[folded(m.group())] for m in pattern.finditer(piece)} - {None}
+            if len(names) == 1:
+                block.mentions.append(of_section(str(names.pop()), piece, rubric, is_cut))
+        if block.readings():
+            return block
+    return Block(0)
+
+
+def _stretches(text: str, names: re.Pattern[str]) -> Iterator[str]:
+    """From each name at the head of a clause to the next such name."""
+    found = [match.start() for match in names.finditer(text)]
+    starts = [at for at in found if _CLAUSE_START.search(_before(text, at))]
+    for start, end in zip_longest(starts, starts[1:]):
+        yield text[start:end]
+
+
+def _sentences(text: str, names: re.Pattern[str]) -> Iterator[str]:
+    """Sentences, and clauses of those that name more than one dimension."""
+    for sentence in re.split(r"[。！？!?；;\n]", text):
+        if len(names.findall(sentence)) > 1:
+            yield from re.split(r"[，,、]", sentence)
+        else:
+            yield sentence
+
+
+_ROW = re.compile(rf"\s*{DIGITS}\s*分?(?:\s*[，,、;；|/\s]\s*{DIGITS}\s*分?)*\s*[。.]?\s*")
+
+
+def number_row(text: str, rubric: Rubric) -> list[Block] | str:
+    """A reply that is nothing but numbers: exactly one a dimension, or a complaint."""
+    if _ROW.fullmatch(text) is None:
+        return []
+    numbers = re.findall(DIGITS, text)
+    if len(numbers) != len(rubric.names):
+        return f"{len(numbers)} numbers for {len(rubric.names)} dimensions"
+    readings = [read_score(number, 0, rubric) for number in numbers]
+    pairs = zip(rubric.names, readings, strict=True)
+    return [Block(0, [Mention(name, reading) for name, reading in pairs])]

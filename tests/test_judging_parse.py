@@ -1,0 +1,184 @@
+"""Replies in the shapes that judges write, and what may be read from each."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shiyan.judging.expression import chinese_number, normalised, read_score
+from shiyan.judging.loose_json import documents
+from shiyan.judging.parse import parse_reply
+from shiyan.judging.rubric import CI_QUALITY, POLLER, RUBRICS, Dimension, Rubric
+
+HERE = Path(__file__).parent
+BUGS = HERE.parents[1] / "shared/cases/bugs"
+OVERALL = Rubric("overall", (Dimension("评分"),), 1, 5)
+
+
+def lines_of(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+REPLIES = lines_of(HERE / "judge_replies.jsonl")
+
+
+def bug(name: str) -> list:
+    path = BUGS / name / "replies.jsonl"
+    return lines_of(path) if path.exists() else []
+
+
+def test_there_are_as_many_shapes_as_promised():
+    assert len({case["id"] for case in REPLIES}) == len(REPLIES) >= 60
+
+
+@pytest.mark.parametrize("case", REPLIES, ids=lambda case: case["id"])
+def test_reply(case):
+    verdict = parse_reply(case["reply"], POLLER, is_cut=case.get("is_cut", False))
+    assert list(verdict.scores.values()) == case["expect"], verdict.problems
+    assert verdict.repaired == case.get("repaired", False)
+    assert set(verdict.problems) == {n for n, s in verdict.scores.items() if s is None}
+
+
+ONE_SCORE = ("45-several-verdicts", "46-json-in-markdown", "49-no-verdict-is-unscored")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for name in ONE_SCORE for case in bug(name)],
+    ids=lambda case: case["id"],
+)
+def test_reported_trouble_with_one_score(case):
+    verdict = parse_reply(case["reply"], OVERALL, is_cut=case.get("finish_reason") == "length")
+    assert verdict.scores["评分"] in case["accept"]
+
+
+@pytest.mark.skipif(not BUGS.exists(), reason="needs ../shared")
+def test_no_verdict_is_no_zero():
+    """Bug 49: the mean is over those who answered."""
+    replies = bug("49-no-verdict-is-unscored")
+    verdicts = [parse_reply(c["reply"], OVERALL, is_cut="finish_reason" in c) for c in replies]
+    scores = [v.scores["评分"] for v in verdicts if v.is_complete]
+    assert (sum(scores) / len(scores), len(scores), len(replies)) == (4.0, 3, 6)
+    assert [v.explanation for v in verdicts if not v.is_complete] == [
+        "the judge declined to score",
+        "no score",
+        "no score (the reply was cut off)",
+    ]
+
+
+@pytest.mark.skipif(not BUGS.exists(), reason="needs ../shared")
+def test_eight_dimensions_in_a_table_a_row_and_a_list():
+    """Bug 48: a missing or renamed dimension shifts nothing."""
+    expected = {
+        "table": [4, 3, 3, None, 5, 4, None, 4],
+        "line8": [4, 3, 4, 4, 5, 4, 3, 4],
+        "line7": [None] * 8,
+        "list": [4, 3, 4, 4, 5, 4, 3, 4],
+        "renamed": [None, 3, 4, 4, 5, 4, 3, 4],
+        "json": [4, 3, 4, 4, 5, 4, 3, 4],
+    }
+    for case in bug("48-eight-dimensions-table"):
+        rubric = Rubric("other", tuple(map(Dimension, case["dims"])), 1, 5)
+        assert list(parse_reply(case["reply"], rubric).scores.values()) == expected[case["id"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("90", 90), ("９０分", 90), ("九十五分", 95), ("一百分", 100), ("零分", 0), ("满分", 100),
+        ("八十点五分", 80.5), ("90/100", 90), ("90分/100分", 90), ("90 out of 100", 90), ("90%", 90),
+        ("4→3", 3), ("90分，改为85分", 85), ("100-10=90", 90), ("90左右", 90), ("90分-因为", 90),
+        ("90 - 3处", 90),
+    ],
+)  # fmt: skip
+def test_a_score(text, value):
+    reading = read_score(normalised(text), 0, POLLER)
+    assert reading is not None
+    assert reading.value == value
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("85-90", "a range"), ("85到90分", "a range"), ("八十到九十分", "a range"),
+        ("80分和90分之间", "a range"), ("90分（或85分）", "a range"), ("80多分", "a bound"),
+        ("80分以上", "a bound"), ("90+", "a bound"), ("120", "off the scale 0-100"),
+        ("-5", "off the scale"), ("9/10", "out of 10, not 100"), ("八九分", "not one number"),
+    ],
+)  # fmt: skip
+def test_what_looks_like_a_score_and_cannot_be_used(text, problem):
+    reading = read_score(normalised(text), 0, POLLER)
+    assert reading is not None
+    assert reading.value is None
+    assert problem in reading.problem
+
+
+@pytest.mark.parametrize(
+    "text", ["2节", "3 处", "2026年", "十分准确", "三分写实", "5分钟", "3.1节"]
+)
+def test_a_count_is_no_score(text):
+    assert read_score(text, 0, POLLER) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("十", 10), ("一百零五", 105), ("二十五", 25), ("八五", None)]
+)
+def test_chinese_number(text, value):
+    assert chinese_number(text) == value
+
+
+def test_a_score_of_another_scale_is_refused_not_rescaled():
+    verdict = parse_reply("信息量：80分\n审美：4分", CI_QUALITY)
+    assert verdict.scores == {"信息量": None, "审美": 4}
+    assert verdict.problems == {"信息量": "80 is off the scale 1-5"}
+
+
+def test_one_dimension_takes_an_unnamed_verdict():
+    only = POLLER.only("修辞手法")
+    assert parse_reply("评分：79分\n理由：只认出比喻。", only).scores == {"修辞手法": 79}
+    assert parse_reply('{"score": 79, "reason": "只认出比喻"}', only).reasons == {
+        "修辞手法": "只认出比喻"
+    }
+
+
+def test_reasons_are_kept_with_their_dimension():
+    verdict = parse_reply("1. 内容：90分\n理由：说到了第2节。\n2. 语言（85分）\n平实。", POLLER)
+    assert verdict.reasons == {"内容": "说到了第2节", "语言": "平实"}
+    assert verdict.explanation == "意象、修辞手法、节奏、陌生化、思想情感、现代性: no score"
+
+
+def test_what_was_whole_before_the_cut_counts():
+    whole, cut = '{"内容": 90, "语言": 8', '{"内容": 90, "语言": 8}'
+    assert parse_reply(whole, POLLER, is_cut=True).scores["语言"] is None
+    assert parse_reply(cut, POLLER).scores["语言"] == 8
+
+
+def test_loose_json_keeps_a_repeated_key_and_says_what_it_mended():
+    (document,) = documents("前言 {'a': 1, 'a': 2,} 后记")
+    assert document.value.members == [("a", "1"), ("a", "2")]
+    assert document.repaired
+    (strict,) = documents('{"a": [1, {"b": "}"}]}')
+    assert not strict.repaired
+
+
+def test_a_reply_that_nests_without_end_is_read_as_text():
+    assert parse_reply("[" * 3000 + "内容：90分", POLLER).scores["内容"] == 90
+
+
+PIECES = st.sampled_from([
+    *POLLER.names, "：", "90", "分", "85-90", "\n", "|", "{", "}", '"', "'", ",", "最终评分", "改为", "。",
+    "九十", "（", "）", "/100", "[", "]", "**", "<think>", "</think>", " ", "-", "reason", "1.",
+])  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=60).map("".join), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_any_reply_is_read_without_an_error_and_on_the_scale(reply, is_cut):
+    for rubric in (*RUBRICS.values(), POLLER.only("节奏")):
+        verdict = parse_reply(reply, rubric, is_cut=is_cut)
+        assert set(verdict.scores) == set(rubric.names)
+        for name, score in verdict.scores.items():
+            assert (score is None) == (name in verdict.problems)
+            assert score is None or rubric.allows(score)
