@@ -16,13 +16,38 @@ QUIET = {
 }
 
 
-def run_stage(main: Callable[[], None]) -> None:
+def run_stage(main: Callable[[], None], noted: bool = True) -> None:
     """Run a stage's main function and exit 0, 1 or 2; 130 after Ctrl-C.
 
     A `UserError` is printed as its one sentence. Anything else is a fault of ours
-    and keeps its traceback.
+    and keeps its traceback. Under DVC the attempt and its end are noted for MLflow,
+    unless `noted` is false.
     """
-    sys.exit(exit_code_of(main))
+    stage = os.environ.get("DVC_STAGE")
+    sys.exit(exit_code_of(with_note(main, stage) if noted and stage else main))
+
+
+def with_note(main: Callable[[], None], stage: str) -> Callable[[], None]:
+    """`main`, leaving a note of how it went."""
+    from shiyan.notes import OpenNote
+
+    def watched() -> None:
+        note = OpenNote(stage)
+        try:
+            main()
+        except UserError as error:
+            note.end("failed", str(error))
+            raise
+        except KeyboardInterrupt:
+            note.end("stopped", "stopped by the user")
+            raise
+        except BaseException as error:
+            first_line = str(error).strip().partition("\n")[0]
+            note.end("failed", f"{type(error).__name__}: {first_line[:500]}")
+            raise
+        note.end("finished")
+
+    return watched
 
 
 def exit_code_of(main: Callable[[], int | None]) -> int:

@@ -1,0 +1,518 @@
+"""Runs in a real MLflow database: nested, complete, once each, and failures with their reason."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shiyan import tracking
+from shiyan.composition import flattened
+from shiyan.errors import UserError
+from shiyan.lockfile import locked_stages, of_used_models, without_track
+from shiyan.metrics import Estimate, write_metrics
+from shiyan.naming import legal_name, original_path
+from shiyan.notes import (
+    OpenNote,
+    Process,
+    current_experiment,
+    pending_notes,
+    without_secrets,
+)
+from shiyan.stage import with_note
+
+ROOT = Path(__file__).resolve().parent.parent
+CASE = ROOT.parent / "shared/cases/bugs/54-mlflow-names-and-params"
+LOCK = """schema: '2.0'
+stages:
+  judge:
+    cmd: python -m stages.judge
+    params:
+      params.yaml:
+        judge:
+          temperature: {temperature}
+          top_p: 3e-05
+          models:
+          - small
+        models:
+          small:
+            context: 4096
+          unused:
+            context: 8
+    outs:
+    - path: metrics/judge.json
+      hash: md5
+      md5: {md5}
+      size: 1
+    - path: plots/judge_errors.csv
+      hash: md5
+      md5: 0
+  track:
+    cmd: python -m stages.track
+    deps:
+    - path: metrics/judge.json
+      hash: md5
+      md5: {md5}
+"""
+ERRORS = "judge,prompt,dimension,source,error,n\nsmall,P0,内容,constructed,12.5,3\n"
+
+
+@pytest.fixture(scope="session")
+def empty_database(tmp_path_factory) -> Path:
+    """A database with MLflow's schema; making it takes seconds, copying it none."""
+    from mlflow.tracking import MlflowClient
+
+    path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    MlflowClient(f"sqlite:///{path}").search_experiments()
+    return path
+
+
+@pytest.fixture
+def bare_project(tmp_path, monkeypatch) -> Path:
+    """conf/, params.yaml and dvc.yaml in a folder with blanks, Chinese and a % in its name."""
+    folder = tmp_path / "我的 诗稿" / "50% 试"
+    shutil.copytree(ROOT / "conf", folder / "conf")
+    for name in ("params.yaml", "dvc.yaml"):
+        shutil.copy(ROOT / name, folder)
+    for name in [n for n in os.environ if n.startswith(("DVC_", "MLFLOW_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def project(bare_project, empty_database) -> Path:
+    (bare_project / "mlflow").mkdir()
+    shutil.copy(empty_database, bare_project / "mlflow/mlflow.db")
+    return bare_project
+
+
+def pretend_a_run(temperature: float = 0.1, mae: float | None = 12.5) -> None:
+    """Leave what a run of `judge` leaves: metrics, a plot, dvc.lock."""
+    estimate = Estimate(mae, 3.0, 20.5, 3, 1, None if mae else "no reply could be read").as_dict()
+    made = {"seed": 0, "scale": "0-100"}
+    write_metrics(Path("metrics/judge.json"), {"mae": {"TPR@FPR=1%": estimate}, "made": made})
+    Path("plots").mkdir(exist_ok=True)
+    Path("plots/judge_errors.csv").write_text(ERRORS, encoding="utf-8")
+    md5 = f"{temperature}-{mae}"
+    Path("dvc.lock").write_text(LOCK.format(temperature=temperature, md5=md5), encoding="utf-8")
+
+
+def client():
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient(tracking.store_uri())
+
+
+def runs(name: str = "shiyan") -> list:
+    experiment = client().get_experiment_by_name(name)
+    return sorted(
+        client().search_runs([experiment.experiment_id]), key=lambda run: run.info.start_time
+    )
+
+
+def stage_runs() -> list:
+    return [run for run in runs() if run.data.tags["dvc.level"] == "stage"]
+
+
+def parents() -> list:
+    return [run for run in runs() if run.data.tags["dvc.level"] == "experiment"]
+
+
+def artifacts(run, folder: str | None = None) -> list[str]:
+    return [file.path for file in client().list_artifacts(run.info.run_id, folder)]
+
+
+# --- a run that reached `track` ---------------------------------------------------------
+
+
+def test_a_run_is_a_parent_with_a_nested_run_a_stage(project):
+    pretend_a_run()
+    assert tracking.track("shiyan")
+    [parent], [judge] = parents(), stage_runs()
+    assert judge.data.tags["mlflow.parentRunId"] == parent.info.run_id
+    assert parent.info.status == judge.info.status == "FINISHED"
+    assert judge.data.params["judge.temperature"] == "0.1"
+    assert judge.data.params["judge.models"] == '["small"]'
+    assert judge.data.metrics["mae/TPR-u40-FPR-u3d-1-u25-"] == 12.5
+    assert judge.data.metrics["mae/TPR-u40-FPR-u3d-1-u25-/n_unscored"] == 1
+    assert judge.data.tags["made/scale"] == "0-100"
+    assert judge.data.tags["dvc.digest"] == locked_stages()["judge"].digest
+    assert artifacts(judge, "metrics") == ["metrics/judge.json"]
+    assert artifacts(judge, "figures") == ["figures/judge_errors.png"]
+    assert artifacts(judge, "plots") == ["plots/judge_errors.csv"]
+    assert "params.yaml" in artifacts(parent)
+    location = client().get_experiment_by_name("shiyan").artifact_location
+    assert location == (project / "mlflow/artifacts").as_uri()
+    assert (project / "mlflow/artifacts" / judge.info.run_id).is_dir()
+
+
+def test_a_number_as_dvc_writes_it_is_a_number(project):
+    pretend_a_run()
+    tracking.track("shiyan")
+    [judge] = stage_runs()
+    assert judge.data.params["judge.top_p"] == "3e-05"
+    assert judge.data.metrics["params/judge.top_p"] == 3e-05
+
+
+def test_numeric_params_sort_as_numbers(project):
+    for temperature in (1e-5, 1e-6, 0.5):
+        pretend_a_run(temperature)
+        tracking.track("shiyan")
+    experiment = client().get_experiment_by_name("shiyan").experiment_id
+    found = client().search_runs(
+        [experiment], "tags.`dvc.stage` = 'judge'", order_by=["metrics.`params/judge.temperature`"]
+    )
+    assert [run.data.params["judge.temperature"] for run in found] == ["1e-06", "1e-05", "0.5"]
+
+
+def test_a_param_that_changed_makes_a_new_nested_run(project):
+    pretend_a_run(0.1)
+    tracking.track("shiyan")
+    pretend_a_run(0.2)
+    tracking.track("shiyan")
+    assert len(parents()) == 1
+    assert [r.data.params["judge.temperature"] for r in stage_runs()] == ["0.1", "0.2"]
+
+
+def test_other_params_are_another_experiment(project):
+    pretend_a_run()
+    tracking.track("shiyan")
+    text = Path("params.yaml").read_text(encoding="utf-8")
+    changed = text.replace("test_share: 0.5", "test_share: 0.25")
+    Path("params.yaml").write_text(changed, encoding="utf-8")
+    tracking.track("shiyan")
+    names = [run.info.run_name for run in parents()]
+    assert names[0].startswith("default (repro")
+    assert names[1].startswith("split.test_share=0.25 (repro")
+    assert len(stage_runs()) == 2
+
+
+def test_experiments_are_told_apart_by_name_and_baseline(project, monkeypatch):
+    pretend_a_run()
+    for name, baseline in (("one", "a" * 40), ("two", "a" * 40), ("one", "b" * 40)):
+        monkeypatch.setenv("DVC_EXP_NAME", name)
+        monkeypatch.setenv("DVC_EXP_BASELINE_REV", baseline)
+        assert tracking.track("shiyan")
+        assert not tracking.track("shiyan")
+    keys = [run.data.tags["dvc.key"].rsplit("-", 1)[0] for run in parents()]
+    assert keys == [f"one-{'a' * 12}", f"two-{'a' * 12}", f"one-{'b' * 12}"]
+
+
+def test_a_stage_that_did_not_run_is_cached(project, monkeypatch):
+    pretend_a_run()
+    tracking.track("shiyan")
+    monkeypatch.setenv("DVC_EXP_NAME", "again")
+    OpenNote("judge").end("finished")
+    tracking.track("shiyan")
+    assert [run.data.tags["dvc.cached"] for run in stage_runs()] == ["true", "false"]
+    assert pending_notes() == []
+
+
+def test_nothing_new_costs_no_import_of_mlflow(project):
+    pretend_a_run()
+    tracking.track("shiyan")
+    # DVC writes the entry of `track` once it has run; that is no new state.
+    lock = Path("dvc.lock")
+    lock.write_text(lock.read_text(encoding="utf-8") + "    - path: new\n", encoding="utf-8")
+    code = (
+        "import sys; from shiyan.tracking import track; assert track('shiyan') is False;"
+        "heavy = {'mlflow', 'sqlalchemy', 'hydra', 'matplotlib', 'pandas', 'ruamel.yaml'};"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert len(runs()) == 2
+
+
+def test_tracks_own_entry_is_cut_from_the_lock():
+    text = LOCK.format(temperature=1, md5="x")
+    assert without_track(text) == text[: text.index("  track:")]
+    other = "  zero:\n    cmd: z\n"
+    assert without_track(text + other).endswith(f"      md5: 0\n{other}")
+
+
+def test_a_long_value_becomes_an_artifact_with_its_hash(project):
+    pretend_a_run()
+    prompt = "请读下面这首短诗，并评价它的解读。" * 400
+    with tracking.open_store("shiyan") as store:
+        parent = store.parent_of(current_experiment(), {}, 0.0)
+        result = tracking.StageResult("judge", None, {"prompts.P0": prompt}, {})
+        run_id = store.log_stage(parent, result)
+    value = client().get_run(run_id).data.params["prompts.P0"]
+    assert value.startswith("sha256:")
+    assert "(6800 characters" in value
+    path = client().download_artifacts(run_id, "params/prompts.P0.txt")
+    assert Path(path).read_text(encoding="utf-8") == prompt
+
+
+def test_names_of_any_kind_are_logged_and_turn_back(project):
+    names = [
+        "TPR@FPR=1%",
+        "TPR@FPR=5%",
+        "浣溪沙",
+        "浣溪纱",
+        "../up",
+        "acc (std.)",
+        "x" * 300,
+        "a:b",
+    ]
+    if CASE.exists():
+        names += (CASE / "names.txt").read_text(encoding="utf-8").splitlines()
+    document = {name: float(place) for place, name in enumerate(dict.fromkeys(names))}
+    with tracking.open_store("shiyan") as store:
+        parent = store.parent_of(current_experiment(), {}, 0.0)
+        store.log_document(parent, "m.json", document)
+    logged = client().get_run(parent).data.metrics
+    path = client().download_artifacts(parent, "long_names/m.json")
+    long = json.loads(Path(path).read_text(encoding="utf-8"))
+    back = {original_path(name, long): value for name, value in logged.items()}
+    back = {path: value for path, value in back.items() if path[0] != "params"}
+    assert back == {(name,): value for name, value in document.items()}
+
+
+def test_a_training_curve_has_steps(project):
+    Path("curve.csv").write_text(
+        "detector,step,epoch,loss\nsmall,1,0.5,0.7\nsmall,2,1.0,\nsmall,3,1.5,0.4\n",
+        encoding="utf-8",
+    )
+    with tracking.open_store("shiyan") as store:
+        run_id = store.parent_of(current_experiment(), {}, 0.0)
+        store.log_plot(run_id, Path("curve.csv"))
+    history = client().get_metric_history(run_id, "curves/small/loss")
+    assert [(m.step, m.value) for m in history] == [(1, 0.7), (3, 0.4)]
+
+
+# --- the store ------------------------------------------------------------------------
+
+
+def test_four_processes_may_use_a_missing_database_at_once(bare_project):
+    pretend_a_run()
+    code = "from shiyan.tracking import track; assert track('shiyan')"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env=os.environ | {"DVC_EXP_NAME": f"e{number}", "DVC_EXP_BASELINE_REV": "c" * 40},
+        )
+        for number in range(4)
+    ]
+    assert [process.wait() for process in processes] == [0, 0, 0, 0]
+    assert len(parents()) == len(stage_runs()) == 4
+
+
+def test_a_store_that_cannot_be_reached_is_one_sentence(project, monkeypatch):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    pretend_a_run()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:secret@127.0.0.1:{port}")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with pytest.raises(UserError, match=r"could not be logged.*metrics/ are complete") as raised:
+        tracking.track("shiyan")
+    assert "secret" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert tracking.track("shiyan")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, "127.0.0.1,localhost,::1"),
+        ("localhost", "localhost,127.0.0.1,localhost,::1"),
+        ("*", "*"),
+        ("127.0.0.1,x.org", "127.0.0.1,x.org"),
+    ],
+)
+def test_loopback_is_never_asked_through_a_proxy(before, after, monkeypatch):
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        if before is not None:
+            monkeypatch.setenv(name, before)
+    tracking.ask_loopback_directly()
+    assert os.environ["no_proxy"] == os.environ["NO_PROXY"] == after
+
+
+def test_a_lock_that_is_no_yaml_is_one_sentence(project):
+    Path("dvc.lock").write_text("stages: [", encoding="utf-8")
+    with pytest.raises(UserError, match=r"dvc\.lock could not be read .* restore it from git"):
+        tracking.track("shiyan")
+
+
+# --- failed, killed and partial runs ------------------------------------------------------
+
+
+def divide_by_zero() -> None:
+    1 / 0  # noqa: B018
+
+
+def run_a_stage(main, stage: str = "judge") -> None:
+    with_note(main, stage)()
+
+
+def test_a_failed_stage_becomes_a_failed_run_with_its_reason(project):
+    def fails() -> None:
+        raise UserError("the server at http://me:secret@127.0.0.1 said no")
+
+    with pytest.raises(UserError):
+        run_a_stage(fails)
+    assert tracking.import_notes("shiyan") == 1
+    [parent], [judge] = parents(), stage_runs()
+    assert parent.info.status == judge.info.status == "FAILED"
+    assert judge.data.tags["dvc.reason"] == "the server at http://***@127.0.0.1 said no"
+    assert parent.data.tags["dvc.reason"].startswith("judge: the server")
+    assert judge.data.params["judge.temperature"] == "0.1"
+    assert judge.data.params["models.qwen2.5-coder-1.5b.family"] == "qwen"
+    assert not any(name.startswith("models.gpt-4.1.") for name in judge.data.params)
+    assert tracking.import_notes("shiyan") == 0
+
+
+def test_a_fault_of_ours_is_named_with_its_kind(project):
+    with pytest.raises(ZeroDivisionError):
+        run_a_stage(divide_by_zero)
+    tracking.import_notes("shiyan")
+    assert stage_runs()[0].data.tags["dvc.reason"] == "ZeroDivisionError: division by zero"
+
+
+def test_a_stage_that_the_user_stopped_is_killed(project):
+    def stopped() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_a_stage(stopped)
+    tracking.import_notes("shiyan")
+    assert stage_runs()[0].info.status == "KILLED"
+
+
+def test_a_stage_that_was_killed_becomes_a_failed_run(project):
+    code = (
+        "import os, signal; from shiyan.notes import OpenNote; OpenNote('judge');"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == -signal.SIGKILL
+    tracking.import_notes("shiyan")
+    [judge] = stage_runs()
+    assert judge.info.status == "FAILED"
+    assert judge.data.tags["dvc.reason"].startswith("killed")
+
+
+def test_a_running_stage_is_left_alone(project):
+    OpenNote("judge")
+    assert tracking.import_notes("shiyan") == 0
+    assert len(pending_notes()) == 1
+
+
+def test_a_stage_whose_pipeline_still_runs_is_left_to_its_track(project):
+    note = OpenNote("judge")
+    here = Process.current()
+    note.note = note.note.model_copy(update={"pipeline": here})
+    note.end("finished")
+    assert tracking.import_notes("shiyan") == 0
+    gone = Process(pid=here.pid, started=here.started - 1)
+    note.note = note.note.model_copy(update={"pipeline": gone})
+    note.end("finished")
+    assert tracking.import_notes("shiyan") == 1
+
+
+def test_a_partial_run_appears_with_its_numbers_also_when_they_were_overwritten(project):
+    run_a_stage(lambda: pretend_a_run(mae=7.25))
+    pretend_a_run(mae=99.0)
+    tracking.import_notes("shiyan")
+    [judge] = stage_runs()
+    assert judge.info.status == parents()[0].info.status == "FINISHED"
+    assert judge.data.metrics["mae/TPR-u40-FPR-u3d-1-u25-"] == 7.25
+    assert "plots" not in artifacts(judge)
+
+
+def test_a_failure_and_the_success_after_it_stand_in_one_experiment(project):
+    with pytest.raises(ZeroDivisionError):
+        run_a_stage(divide_by_zero)
+    run_a_stage(pretend_a_run)
+    tracking.track("shiyan")
+    [parent] = parents()
+    assert [run.info.status for run in stage_runs()] == ["FAILED", "FINISHED"]
+    assert parent.info.status == "FINISHED"
+
+
+def test_a_run_whose_writer_was_killed_is_ended(project):
+    code = (
+        "import os, signal; from shiyan import tracking\n"
+        "with tracking.open_store('shiyan') as store:\n"
+        "    store.start('half', {'dvc.level': 'stage'}, 0.0)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    with tracking.open_store("shiyan") as store:
+        mine = store.start("mine", {"dvc.level": "stage"}, 0.0)
+        assert store.end_dead_runs() == ["half"]
+    assert {r.info.run_name: r.info.status for r in runs()} == {"half": "FAILED", "mine": "RUNNING"}
+    assert client().get_run(mine).info.status == "RUNNING"
+
+
+def test_a_note_never_stops_a_stage(project, monkeypatch, capsys):
+    shutil.rmtree("mlflow")
+    Path("mlflow").write_text("a file where the folder should be", encoding="utf-8")
+    done = []
+    run_a_stage(lambda: done.append(1))
+    assert done == [1]
+    assert "MLflow will not learn of this stage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("http://u:p@h:1/x failed", "http://***@h:1/x failed"),
+        ("socks5h://token@h", "socks5h://***@h"),
+        ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
+        ("key sk-abcdefghijklmnop refused", "key sk-*** refused"),
+        ("诗 a@b 与 1/2", "诗 a@b 与 1/2"),
+    ],
+)
+def test_secrets_are_left_out(text, told):
+    assert without_secrets(text) == told
+
+
+# --- values -------------------------------------------------------------------------------
+
+
+def test_every_number_of_a_metrics_file_is_found():
+    document = {
+        "auroc": {"value": 0.9, "low": 0.8, "high": None, "n": 5, "n_unscored": 1},
+        "rows": [{"n": 2}, {"n": 3}],
+        "said": "text",
+        "yes": True,
+        "made": {"seed": 7, "rule": "youden"},
+        "value": 4,
+    }
+    assert dict(tracking.numbers(document)) == {
+        ("auroc",): 0.9,
+        ("auroc", "low"): 0.8,
+        ("auroc", "n"): 5,
+        ("auroc", "n_unscored"): 1,
+        ("rows", "0", "n"): 2,
+        ("rows", "1", "n"): 3,
+        ("made", "seed"): 7,
+        ("value",): 4,
+    }
+    assert tracking.signature(document) == {"made/seed": "7", "made/rule": "youden"}
+
+
+def test_an_unscored_value_is_no_metric():
+    unscored = Estimate(None, None, None, 0, 3, "one class only").as_dict()
+    assert dict(tracking.numbers({"auroc": unscored})) == {
+        ("auroc", "n"): 0,
+        ("auroc", "n_unscored"): 3,
+    }
+
+
+def test_only_the_models_in_use_are_params():
+    params = {"judge.models": ["a"], "judge.top_p": 1.0, "models.a.x": 1, "models.ab.x": 2}
+    assert of_used_models(params).keys() == {"judge.models", "judge.top_p", "models.a.x"}
+    assert flattened({"judge": {"models": ["a"]}}) == {"judge.models": ["a"]}
+    assert legal_name("params", "models.a.x") == "params/models.a.x"
