@@ -252,6 +252,8 @@ class GenerateParams(Params):
 class SplitParams(Params):
     seed: int
     test_share: float = Field(gt=0, lt=1)
+    near_duplicate: float = Field(gt=0, le=1)
+    """As in `collect`: twins from this similarity on share a fold, LLM poems too."""
 
 
 class NGramParams(Params):
@@ -290,6 +292,8 @@ class HubEncoderParams(Params):
     """The folder where the checkpoint already lies; then the hub is not asked."""
 
 
+ControlName = Literal["char_ngrams_svm", "char_ngrams_forest", "layout_only", "length_only"]
+
 EncoderParams = Annotated[ScratchEncoderParams | HubEncoderParams, Field(discriminator="kind")]
 
 
@@ -307,6 +311,16 @@ class TrainRobertaParams(Params):
     seed: int
     ngram: NGramParams
     """The detector without a language model: character n-grams, TF-IDF, logistic regression."""
+    controls: tuple[ControlName, ...] = (
+        "char_ngrams_svm",
+        "char_ngrams_forest",
+        "layout_only",
+        "length_only",
+    )
+    """What else to train without a language model, to measure the detectors by."""
+    threshold_folds: int = Field(default=5, ge=2)
+    """Parts of the train fold, each scored by a detector that learnt from the others, for
+    the threshold; a network is trained once more for each."""
     resamples: int = Field(gt=0)
 
 

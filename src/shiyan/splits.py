@@ -8,10 +8,10 @@ subset is a choice of rows. Up-sampling or weighting comes after the split
 """
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar, get_args
 
 from shiyan.errors import UserError
 from shiyan.records import Assignment, Fold, Poem
@@ -23,7 +23,7 @@ MERGES = {
     "D10-13": ("P10", "P11", "P12", "P13"),
 }
 """The merged subsets of AIGenPoetry, Table 4."""
-BASELINE = "D1"
+FOLDS: tuple[Fold, ...] = get_args(Fold)
 REDRAWS = 200
 """How often a draw that leaves a fold without a class is drawn again."""
 
@@ -168,6 +168,34 @@ def _draw(groups: Sequence[_Group], test_share: float, rng: random.Random) -> se
                 in_test.add(group.name)
                 tested += group.weight
     return in_test
+
+
+def fold_counts(poems: Sequence[Poem], assignments: Sequence[Assignment]) -> dict[str, Any]:
+    """Groups and poems of each fold, by class and by subset, for the metrics file."""
+    fold_of = {assignment.poem_id: assignment.fold for assignment in assignments}
+    label_of = {poem.poem_id: poem.label for poem in poems}
+
+    def counted(members: Iterable[str], fold: Fold) -> dict[str, int]:
+        labels = [label_of[poem_id] for poem_id in members if fold_of[poem_id] == fold]
+        return {"human": len(labels) - sum(labels), "llm": sum(labels)}
+
+    sizes = Counter(assignment.group_id for assignment in assignments)
+    return {
+        "poems": len(poems),
+        "groups": len(sizes),
+        "largest_group": max(sizes.values(), default=0),
+        "folds": {
+            fold: {
+                "groups": len({a.group_id for a in assignments if a.fold == fold}),
+                **counted(fold_of, fold),
+            }
+            for fold in FOLDS
+        },
+        "subsets": {
+            name: {fold: counted(members, fold) for fold in FOLDS}
+            for name, members in subsets_of(poems).items()
+        },
+    }
 
 
 # --- subsets --------------------------------------------------------------------------

@@ -60,9 +60,11 @@ def simplified(text: str) -> str:
     return str(_converter().convert(text))
 
 
-def has_traditional(text: str) -> bool:
-    """Does the text hold a character that simplified Chinese writes otherwise?"""
-    return simplified(text) != text
+def traditional_share(text: str) -> float:
+    """Share of the characters that simplified Chinese writes otherwise; 0 … 1."""
+    written = poem.characters(text)
+    changed = sum(a != b for a, b in zip(written, simplified(written), strict=False))
+    return changed / len(written) if written else 0.0
 
 
 @cache

@@ -1,0 +1,46 @@
+"""Gather human poems, personas and ratings."""
+
+from shiyan.collection import files, modern_git, personas, ratings, songci
+from shiyan.collection.corpus import Corpus, tell
+from shiyan.collection.describe import described
+from shiyan.config import (
+    CollectParams,
+    FilesParams,
+    PathsParams,
+    SongciParams,
+    load_corpus,
+    load_params,
+)
+from shiyan.jsonl import write_records
+from shiyan.metrics import write_metrics
+from shiyan.stage import run_stage
+
+
+def main() -> None:
+    params = load_params("collect", CollectParams)
+    paths = load_params("paths", PathsParams)
+    people, of_personas = personas.collect(params.personas)
+    scores, of_ratings = ratings.collect(params.ratings)
+    corpus = collected(params.seed)
+    corpus.notices += [*of_personas, *of_ratings]
+    tell(corpus.notices)
+    metrics = described(corpus, people, scores, params.near_duplicate, params.seed)
+    tell(metrics["twins"]["named"])
+    write_records(paths.poems, corpus.poems)
+    write_records(paths.personas, people)
+    write_records(paths.ratings, scores)
+    write_metrics(paths.collect_metrics, metrics)
+
+
+def collected(seed: int) -> Corpus:
+    """The poems of the source that params.yaml names."""
+    source = load_corpus()
+    if isinstance(source, SongciParams):
+        return songci.collect(source, seed)
+    if isinstance(source, FilesParams):
+        return files.collect(source)
+    return modern_git.collect(source, seed)
+
+
+if __name__ == "__main__":
+    run_stage(main)
