@@ -15,7 +15,7 @@ from shiyan.errors import UserError
 DELIMITERS = ",;\t|"
 ZIP = b"PK\x03\x04"
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"
-_ESCAPED = re.compile("_x(000[0-9A-Fa-f]|001[0-9A-Fa-f]|005F)_")
+_ESCAPED = re.compile("_x(?:(?P<return>000[Dd])_(?:\r?\n)?|(?P<code>00[01][0-9A-Fa-f]|005[Ff])_)")
 
 
 @dataclass(frozen=True)
@@ -168,5 +168,4 @@ def unescaped(cell: str) -> str:
     """
     if "_x" not in cell:
         return cell
-    cell = re.sub("_x000[Dd]_(\r?\n)?", "\n", cell)
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), cell)
+    return _ESCAPED.sub(lambda m: "\n" if m["return"] else chr(int(m["code"], 16)), cell)
