@@ -277,14 +277,16 @@ def test_names_of_any_kind_are_logged_and_turn_back(project):
 
 def test_a_training_curve_has_steps(project):
     Path("curve.csv").write_text(
-        "detector,step,epoch,loss\nsmall,1,0.5,0.7\nsmall,2,1.0,\nsmall,3,1.5,0.4\n",
+        "detector,fold,part,step,epoch,loss\nsmall,1,train,1,0,0.7\nsmall,1,train,2,1,\n"
+        "small,2,train,2,1,0.9\nsmall,1,train,3,1,0.4\n",
         encoding="utf-8",
     )
     with tracking.open_store("shiyan") as store:
         run_id = store.parent_of(current_experiment(), {}, 0.0)
         store.log_plot(run_id, Path("curve.csv"))
-    history = client().get_metric_history(run_id, "curves/small/loss")
+    history = client().get_metric_history(run_id, "curves/small/1/train/loss")
     assert [(m.step, m.value) for m in history] == [(1, 0.7), (3, 0.4)]
+    assert artifacts(client().get_run(run_id), "figures") == ["figures/curve.png"]
 
 
 # --- the store ------------------------------------------------------------------------

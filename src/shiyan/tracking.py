@@ -255,29 +255,27 @@ def signature(document: object, path: tuple[str, ...] = ()) -> dict[str, str]:
     return found
 
 
-def curves(path: Path) -> Iterator[tuple[str, float, int]]:
-    """(metric name, value, step) of a CSV with a column `step`; nothing for other files.
+CURVE_OF = ("detector", "fold", "part")
+"""Columns that part one curve of a file from another; the rest are measured."""
 
-    Columns of text (a detector's name) part the curves and stand in their names.
-    """
+
+def curves(path: Path) -> Iterator[tuple[str, float, int]]:
+    """(metric name, value, step) of a CSV with a column `step`; nothing for other files."""
     with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    if not rows or "step" not in rows[0]:
-        return
-    columns = [c for c in rows[0] if c != "step"]
-    measured = [c for c in columns if all(is_number(row[c]) or not row[c] for row in rows)]
-    for row in rows:
-        names = [row[c] for c in columns if c not in measured]
-        for column in measured:
-            if row[column]:
-                name = legal_name("curves", *names, column)
-                yield name, float(row[column]), int(float(row["step"]))
+        for row in csv.DictReader(file):
+            if not row.get("step"):
+                return
+            names = [row[column] for column in CURVE_OF if column in row]
+            for column, text in row.items():
+                if column not in (*CURVE_OF, "step") and is_number(text):
+                    yield legal_name("curves", *names, column), float(text), int(row["step"])
 
 
 def is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
+        # An empty cell, most often.
         return False
     return True
 

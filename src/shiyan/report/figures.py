@@ -126,17 +126,16 @@ def bars(
 
 
 def training_curves(figure: Any, rows: Sequence[Row], labels: Labels) -> None:
-    """Loss over optimiser steps, a line a model."""
+    """Loss over optimiser steps, a line for each detector, fold, and batch or held-out poems."""
     figure.set_size_inches(6.4, 4.2)
     axes = figure.add_subplot()
-    parts = [name for name in rows[0] if name not in ("step", "loss", "epoch", "learning_rate")]
+    parts = [name for name in ("detector", "part", "fold") if name in rows[0]]
     for key, points in grouped(rows, *parts).items():
         kept = [row for row in points if row["loss"] != ""]
         label = labels(" · ".join(key))
         axes.plot(column(kept, "step"), column(kept, "loss"), label=label, linewidth=1)
-    axes.set(xlabel="step", ylabel="loss")
-    if parts:
-        axes.legend(fontsize=8)
+    axes.set(xlabel="step", ylabel="loss (nats)")
+    axes.legend(fontsize=7)
 
 
 FIGURES: Mapping[frozenset[str], Callable[[Any, Sequence[Row], Labels], None]] = {
