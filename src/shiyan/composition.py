@@ -11,8 +11,11 @@ from shiyan.errors import UserError
 CONF = Path("conf")
 
 
-def composed(overrides: Sequence[str] = (), conf: Path = CONF) -> DictConfig:
+def composed(overrides: Sequence[str] = (), conf: Path = CONF, complete: bool = True) -> DictConfig:
     """What conf/ composes to with these overrides, resolved and checked.
+
+    Args:
+        complete: refuse a `???` that was left and whatever a stage would refuse.
 
     Raises:
         UserError: an unknown key or option, a bad value, a `???` that was left, or an
@@ -22,13 +25,20 @@ def composed(overrides: Sequence[str] = (), conf: Path = CONF) -> DictConfig:
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
+    for override in overrides:
+        if override.endswith("="):
+            raise UserError(
+                f"the override {override!r} has no value; write one, or null for none: "
+                f"{override}null",
+                2,
+            )
     if not conf.is_dir():
         raise UserError(f"there is no folder {conf}/ here; run this in the project's folder", 2)
     try:
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
             config = compose("config", overrides=list(overrides))
         missing = sorted(OmegaConf.missing_keys(config))
-        if missing:
+        if missing and complete:
             raise UserError(
                 f"conf/: {', '.join(missing)} is still ???; give it a value, "
                 f"e.g. -S {missing[0]}=…",
@@ -37,22 +47,51 @@ def composed(overrides: Sequence[str] = (), conf: Path = CONF) -> DictConfig:
         OmegaConf.resolve(config)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(f"conf/: {explained(error, overrides)}", 2) from error
-    validated("", AllParams, OmegaConf.to_container(config), "conf/")
+    if complete:
+        validated("", AllParams, OmegaConf.to_container(config), "conf/")
     return config
 
 
 def explained(error: Exception, overrides: Sequence[str]) -> str:
     """Hydra's complaint as one sentence; a lexer's trace becomes advice on quoting."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = str(error)
+    bad = next((o for o in overrides if o in text), overrides[0] if overrides else "")
+    key, _, value = bad.partition("=")
     if type(error).__name__ == "OverrideParseException":
-        bad = next((o for o in overrides if o in str(error)), overrides[0] if overrides else "")
-        key, _, value = bad.partition("=")
         return (
-            f"the override {bad!r} needs quotes: "
-            f"-S '{key}=\"{value}\"' (text with Chinese punctuation, blanks, commas, # or %)"
+            f"the override {bad!r} needs quotes: -S '{key}={quoted(value)}' "
+            "(text with Chinese, blanks, commas, # or %)"
         )
+    if "Ambiguous value" in text:
+        return (
+            f"the override {bad!r} holds several values; `dvc exp run --queue -S {bad}` makes an "
+            f"experiment of each, -S '{key}=[{value}]' is a list, and -S '{key}=\"{value}\"' a text"
+        )
+    if "Could not override" in text and (near := nearest_keys(key.lstrip("+~"))):
+        return f"there is no key {key!r}; did you mean {' or '.join(near)}?"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("Config search path", "provider="))]
     return " ".join(told[:20]).rstrip(".")
+
+
+def quoted(value: str) -> str:
+    """An override's value with its texts in quotes, in a list too."""
+    if value.startswith("[") and value.endswith("]"):
+        return f"[{','.join(quoted(part.strip()) for part in value[1:-1].split(','))}]"
+    return value if value[:1] in "'\"" and value else f'"{value}"'
+
+
+def nearest_keys(key: str) -> list[str]:
+    """Keys of conf/ that a mistyped one may have meant: by its last part, own section first."""
+    from difflib import get_close_matches
+
+    section, last = key.partition(".")[0], key.rpartition(".")[2]
+    known: dict[str, list[str]] = {}
+    for name in flattened(OmegaConf.to_container(composed(complete=False))):
+        known.setdefault(name.rpartition(".")[2], []).append(name)
+    meant = get_close_matches(last, known, n=1, cutoff=0.7)
+    found = known[meant[0]] if meant else []
+    return sorted(found, key=lambda name: not name.startswith(f"{section}."))[:3]
 
 
 def text_of(config: DictConfig) -> str:
