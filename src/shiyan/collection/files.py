@@ -4,6 +4,7 @@ Nothing is lost in silence: what cannot be read stands in the result with its
 place and the reason, and what is peculiar but readable is kept and counted.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,8 @@ from shiyan.jsonl import parse_object
 from shiyan.records import Poem
 
 Genre = Literal["modern", "ci"]
+Fields = Mapping[str, tuple[str, ...]]
+"""Our field -> the file's columns that may hold it; the first that is not empty does."""
 
 COLUMNS = {
     "poem_id": ("poem_id", "id", "编号", "序号"),
@@ -34,6 +37,7 @@ COLUMNS = {
 }
 """Our field -> the names it may have in a file, case aside; the first one found is taken."""
 KINDS = ".jsonl, .csv, .tsv, .xlsx, .txt and .pt files, or a folder of .txt and .pt files"
+_POET = re.compile("[\u3400-\u9fff]+_[a-z0-9]+")
 NO_TEXT = "no text"
 NO_CIPAI = "no cipai"
 
@@ -152,7 +156,7 @@ def _read_sheet(
     fields, notices = _fields(path, table.columns, columns)
     rows = []
     for number, row in enumerate(table.rows, start=1):
-        values = {field: row.cells.get(column) for field, column in fields.items()}
+        values = _values(row.cells, fields)
         place = f"{row.place} (id {values['poem_id']})" if values.get("poem_id") else row.place
         made = _row(place, values, f"{path.stem}-{number:05d}", genre)
         rows.append(
@@ -160,7 +164,7 @@ def _read_sheet(
             if row.problem
             else made
         )
-    n_unnamed = sum(not row.cells.get(fields.get("poem_id", "")) for row in table.rows)
+    n_unnamed = sum(not _values(row.cells, fields).get("poem_id") for row in table.rows)
     return rows, [*table.notices, *notices, *_ids_made(n_unnamed)]
 
 
@@ -190,7 +194,7 @@ def _read_jsonl(
             why = "not UTF-8" if " is not UTF-8 " in str(value) else "not a JSON object"
             rows.append(UserPoem(place, None, why, str(value)))
             continue
-        values = {field: value.get(column) for field, column in fields.items()}
+        values = _values(value, fields)
         n_unnamed += values.get("poem_id") in (None, "")
         rows.append(_row(place, values, f"{path.stem}-{number:05d}", genre, encoding))
     read_as = [f"{path} was read as {encoding}"] if encoding != "UTF-8" else []
@@ -267,9 +271,9 @@ def _legible(name: Path) -> str:
 
 
 def _author_of(path: Path, root: Path) -> str:
-    """徐志摩 for a file in the folder 徐志摩_xuzhimo; no author for one beside others'."""
+    """徐志摩 for a file below `root` in the folder 徐志摩_xuzhimo, or where `root` is called so."""
     folder = path.parent.name
-    return folder.partition("_")[0] if "_" in folder or path.parent != root else ""
+    return folder.partition("_")[0] if path.parent != root or _POET.fullmatch(folder) else ""
 
 
 # --- one poem ---------------------------------------------------------------------------
@@ -333,8 +337,8 @@ def _wants_cipai(row: UserPoem) -> UserPoem:
 
 def _fields(
     path: Path, found: Sequence[str], columns: Mapping[str, str]
-) -> tuple[dict[str, str], list[str]]:
-    """(our field -> the file's column, notices).
+) -> tuple[Fields, list[str]]:
+    """(where our fields stand, notices).
 
     Raises:
         UserError: `columns` names a field or a column that there is not, or no
@@ -352,18 +356,28 @@ def _fields(
                 2,
             )
     by_name = {name.casefold(): name for name in reversed(found)}
-    fields = dict(columns)
+    fields: dict[str, tuple[str, ...]] = {field: (name,) for field, name in columns.items()}
     for field, names in COLUMNS.items():
-        match = next((by_name[name] for name in names if name in by_name), None)
-        if match is not None and field not in fields:
-            fields[field] = match
+        present = tuple(by_name[name] for name in names if name in by_name)
+        if present and field not in fields:
+            # A file may mix our records (poem_id) with others (id); a text has one place.
+            fields[field] = present if field == "poem_id" else present[:1]
     if "text" not in fields:
         raise UserError(
             f"{path} has no column with the poems (text, 正文 or content); it has "
             f"{', '.join(found)}: name it by corpus.columns, e.g. {{text: {found[0]}}}"
         )
-    ignored = [name for name in found if name not in fields.values()]
+    used = {column for present in fields.values() for column in present}
+    ignored = [name for name in found if name not in used]
     return fields, [f"{path}: ignored {_listed(ignored)}"] if ignored else []
+
+
+def _values(row: Mapping[str, Any], fields: Fields) -> dict[str, Any]:
+    """Our fields as the row has them; None where it has nothing."""
+    return {
+        field: next((row[c] for c in columns if row.get(c) not in (None, "")), None)
+        for field, columns in fields.items()
+    }
 
 
 def _listed(names: Sequence[str]) -> str:
