@@ -1,0 +1,166 @@
+"""Poller's five judge prompts, put together from three switches (section 5, Tables 2 and 6-9)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from shiyan.errors import UserError
+from shiyan.judging.rubric import Rubric
+from shiyan.records import Persona, Poem, Understanding
+
+Texts = Mapping[str, str]
+"""Pieces of a prompt set, as conf/prompt/ holds them."""
+
+PromptId = Literal["P0", "P1", "P2", "P3", "P4"]
+
+
+@dataclass(frozen=True)
+class JudgePrompt:
+    """What a judge is told besides the poem, the reading and the rubric.
+
+    Attributes:
+        persona: the judge plays the poet: basic information, views on poetry, comments.
+        owns_poem: the judge wrote this poem; the reading is another reader's.
+        declares_role: the judge states its role before it scores.
+        names_sentence: the most poetic sentence stands among the dimensions. No idea of
+            its own, a difference between the paper's tables: 7-9 name it, 2 and 6 do not.
+    """
+
+    persona: bool = False
+    owns_poem: bool = False
+    declares_role: bool = False
+    names_sentence: bool = False
+
+
+POLLER_PROMPTS: Mapping[str, JudgePrompt] = {
+    "P0": JudgePrompt(),
+    "P1": JudgePrompt(persona=True, names_sentence=True),
+    "P2": JudgePrompt(persona=True, owns_poem=True, names_sentence=True),
+    "P3": JudgePrompt(persona=True, declares_role=True),
+    "P4": JudgePrompt(persona=True, owns_poem=True, declares_role=True, names_sentence=True),
+}
+
+BASELINE = "P0"
+
+
+def judge_prompt(prompt_id: str) -> JudgePrompt:
+    """The switches of a prompt.
+
+    Raises:
+        UserError: there is no such prompt.
+    """
+    try:
+        return POLLER_PROMPTS[prompt_id]
+    except KeyError:
+        raise UserError(
+            f"judge.prompts: there is no judge prompt {prompt_id!r}; "
+            f"allowed are {', '.join(POLLER_PROMPTS)}",
+            2,
+        ) from None
+
+
+def poller_request(
+    prompt: JudgePrompt,
+    texts: Texts,
+    rubric: Rubric,
+    poem: Poem,
+    understanding: Understanding,
+    persona: Persona | None,
+) -> str:
+    """The whole text of a request to judge one reading.
+
+    What many requests share stands first (persona, opening, rules), the reading and
+    what the prompt adds last, so that a server can reuse the common prefix.
+
+    Args:
+        rubric: `Rubric.only(understanding.dimension)`.
+        persona: needed by the prompts that play the poet, else ignored.
+    """
+    opening = [filled(texts["task"], dimensions=_dimensions(prompt, texts, rubric))]
+    if prompt.persona:
+        opening = [texts["details"], texts["owns_poem"] * prompt.owns_poem, texts["role"], *opening]
+    else:
+        opening = [texts["no_role"], *opening]
+    pieces = [
+        _persona(texts, persona) if prompt.persona and persona else "",
+        "".join(opening),
+        "\n".join([texts["meanings"], *(f"{name}：{texts[name]}" for name in rubric.names)]),
+        texts["rules"],
+        filled(
+            texts["material"], poem=poem_text(poem), reading=neutralised(understanding.text.strip())
+        ),
+        _answer(texts, rubric),
+        texts["declares_role"] if prompt.declares_role else "",
+    ]
+    return "\n\n".join(piece for piece in pieces if piece)
+
+
+def quality_request(texts: Texts, rubric: Rubric, poem: Poem) -> str:
+    """The whole text of a request to rate one ci (CCiV, section 2.3)."""
+    theme = (poem.generation.theme if poem.generation else None) or poem.title or "无题"
+    material = filled(
+        texts["material"],
+        cipai=neutralised(poem.cipai or ""),
+        theme=neutralised(theme),
+        poem=neutralised(poem.text.strip()),
+    )
+    meanings = "\n".join([texts["meanings"], *(f"{name}：{texts[name]}" for name in rubric.names)])
+    return "\n\n".join([texts["task"], meanings, texts["rules"], material, _answer(texts, rubric)])
+
+
+def again_request(texts: Texts, rubric: Rubric, problems: Mapping[str, str]) -> str:
+    """What a judge is told whose reply could not be read whole: which scores, and why."""
+    return filled(
+        texts["again"],
+        missing="、".join(problems),
+        why="；".join(dict.fromkeys(map(neutralised, problems.values()))),
+        lowest=f"{rubric.lowest:g}",
+        highest=f"{rubric.highest:g}",
+    )
+
+
+def _dimensions(prompt: JudgePrompt, texts: Texts, rubric: Rubric) -> str:
+    if len(rubric.names) == 1:
+        return filled(texts["one"], dimension=rubric.names[0])
+    return texts["eight_and_sentence" if prompt.names_sentence else "eight"]
+
+
+def _persona(texts: Texts, persona: Persona) -> str:
+    return filled(
+        texts["persona"],
+        basic_information=neutralised(persona.basic_information),
+        views_on_poetry=neutralised(persona.views_on_poetry),
+        critics_comments=neutralised(persona.critics_comments),
+    )
+
+
+def _answer(texts: Texts, rubric: Rubric) -> str:
+    lines = (filled(texts["answer_line"], dimension=name) for name in rubric.names)
+    return filled(texts["answer"], lines="\n".join(lines)) if texts["answer"] else ""
+
+
+def poem_text(poem: Poem) -> str:
+    """Title (a ci's cipai first) and body, as material."""
+    heading = poem.title
+    if poem.cipai and poem.cipai not in poem.title:
+        heading = f"{poem.cipai}·{poem.title}" if poem.title else poem.cipai
+    return neutralised(f"{heading}\n\n{poem.text.strip()}".strip())
+
+
+_MARK = re.compile(r"[<＜]\s*([/／]?)\s*(poem|reading)\s*[>＞]", re.IGNORECASE)
+_CONTROL = re.compile(r"<\|([^<>|]{1,40})\|>")
+
+
+def neutralised(text: str) -> str:
+    """Foreign text that can neither close our marks nor open a turn of the chat.
+
+    <poem>, </reading> and the like lose their angle brackets, and so do control tokens
+    such as <|im_end|>, which a server would read as the end of the message.
+    """
+    return _CONTROL.sub(r"‹¦\1¦›", _MARK.sub(r"‹\1\2›", text))
+
+
+def filled(template: str, **values: str) -> str:
+    """The template with {name} replaced in one pass: braces in the values stay text."""
+    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
