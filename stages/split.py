@@ -1,11 +1,13 @@
 """Assign whole groups of poems to train and test."""
 
+import sys
+
 from shiyan.config import PathsParams, SplitParams, load_params
 from shiyan.jsonl import read_records, write_records
 from shiyan.metrics import write_metrics
 from shiyan.records import Poem
 from shiyan.report.statistics import MADE, by_source, length_statistics
-from shiyan.splits import assign_folds, fold_counts, group_poems
+from shiyan.splits import assign_folds, fold_counts, group_poems, twins_across_folds
 from shiyan.stage import run_stage
 from shiyan.twins import twins
 
@@ -17,9 +19,16 @@ def main() -> None:
     families = twins({poem.poem_id: poem.text for poem in poems}, params.near_duplicate)
     groups = group_poems(poems, families)
     assignments = assign_folds(poems, groups, params.test_share, params.seed)
+    apart = twins_across_folds(families, {a.poem_id: a.fold for a in assignments})
+    if apart:
+        sys.stderr.write(
+            f"notice: {len(apart)} families of LLM near-duplicates stand in both folds, since "
+            "joining them would leave too few groups; the generator repeats itself\n"
+        )
     metrics = fold_counts(poems, assignments) | {
         "groups_without_twins": len(set(group_poems(poems).values())),
         "twin_families": len(families),
+        "twin_families_across_folds": len(apart),
         "lengths": {name: length_statistics(own) for name, own in by_source(poems).items()},
         "made": {
             "seed": params.seed,

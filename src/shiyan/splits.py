@@ -24,6 +24,8 @@ MERGES = {
 }
 """The merged subsets of AIGenPoetry, Table 4."""
 FOLDS: tuple[Fold, ...] = get_args(Fold)
+LARGEST_BY_TWINS = 0.2
+"""Share of all poems that LLM twins may tie into one group."""
 REDRAWS = 200
 """How often a draw that leaves a fold without a class is drawn again."""
 
@@ -38,6 +40,9 @@ def group_poems(poems: Sequence[Poem], twins: Iterable[Collection[str]] = ()) ->
 
     A human poem and its imitations are a family (`Poem.group_id`); a family
     `cipai:X` of LLM ci takes in every human ci of the cipai X; twins join theirs.
+    Only a family of LLM twins whose joining would tie more than a fifth of all
+    poems together stays apart: a generator that answers every title alike would
+    else leave a single group. `twins_across_folds` counts what that costs.
 
     Args:
         poems: human and LLM poems, ids distinct.
@@ -47,20 +52,40 @@ def group_poems(poems: Sequence[Poem], twins: Iterable[Collection[str]] = ()) ->
     for poem in poems:
         cipai = f"cipai:{poem.cipai}"
         if poem.generation is None and cipai in parent:
-            _join(parent, poem.group_id, cipai)
+            _join(parent, [poem.group_id, cipai])
     family = {poem.poem_id: poem.group_id for poem in poems}
-    for first, *others in map(list, twins):
-        for other in others:
-            _join(parent, family[first], family[other])
+    human = {poem.poem_id for poem in poems if poem.generation is None}
+    of_llms: list[list[str]] = []
+    for members in map(sorted, twins):
+        if human.isdisjoint(members):
+            of_llms.append(members)
+        else:
+            _join(parent, [family[member] for member in members])
+    sizes = Counter(root(parent, name) for name in family.values())
+    for members in sorted(of_llms, key=lambda members: (len(members), members)):
+        roots = {root(parent, family[member]) for member in members}
+        total = sum(sizes[name] for name in roots)
+        if total <= LARGEST_BY_TWINS * len(poems):
+            sizes[_join(parent, roots)] = total
     return {poem_id: root(parent, name) for poem_id, name in family.items()}
 
 
-def _join(parent: dict[str, str], a: str, b: str) -> None:
-    """One set out of two, named for a cipai if there is one, else for its first id."""
-    first, second = sorted(
-        (root(parent, a), root(parent, b)), key=lambda name: (not name.startswith("cipai:"), name)
+def _join(parent: dict[str, str], names: Iterable[str]) -> str:
+    """One set out of several, named for a cipai if there is one, else for its first id."""
+    first, *others = sorted(
+        {root(parent, name) for name in names},
+        key=lambda name: (not name.startswith("cipai:"), name),
     )
-    parent[second] = first
+    for other in others:
+        parent[other] = first
+    return first
+
+
+def twins_across_folds(
+    twins: Iterable[Collection[str]], folds: Mapping[str, Fold]
+) -> list[tuple[str, ...]]:
+    """The families of near-duplicates that stand in both folds; none holds a human poem."""
+    return [tuple(family) for family in twins if len({folds[member] for member in family}) > 1]
 
 
 @dataclass(frozen=True)

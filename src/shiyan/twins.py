@@ -13,6 +13,8 @@ from shiyan import poem
 
 N = 3
 """Characters in a gram."""
+_SAME = str.maketrans("著妳牠", "着你它")
+"""What OpenCC leaves, since simplified Chinese has both; editors swap them freely."""
 
 
 def twins(texts: Mapping[str, str], threshold: float) -> list[tuple[str, ...]]:
@@ -49,7 +51,7 @@ def root(parent: dict[str, str], name: str) -> str:
 
 def grams(text: str) -> frozenset[str]:
     """The set of character 3-grams; a shorter text is one gram of its own."""
-    bare = poem.characters(simplified(text))
+    bare = poem.characters(simplified(text)).translate(_SAME)
     if len(bare) <= N:
         return frozenset([bare] if bare else [])
     return frozenset(bare[i : i + N] for i in range(len(bare) - N + 1))
