@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiyan import poem
+from shiyan.jsonl import read_objects
 from shiyan.poem import Apart
 
 SHARED = Path(__file__).parents[2] / "shared"
@@ -156,3 +157,32 @@ def test_bug_01_and_11_from_the_shared_cases():
         ["dedication", "epigraph", "epigraph", "section", "section", "date", "note", "source"]
     )
     assert Apart("section", "1.") in apart
+
+
+BY_HAND = {
+    # poem: (stanzas, lines, lines with the title and the blank lines, characters)
+    "mpd-0002": (2, 8, 10, 75),
+    "mpd-0057": (1, 4, 5, 22),
+    "mpd-0060": (1, 15, 16, 91),
+    "mpd-0062": (3, 10, 13, 61),  # three section numbers are no lines
+    "mpd-0082": (1, 6, 7, 32),
+    "mpd-0109": (1, 15, 16, 133),
+    "mpd-0159": (2, 8, 10, 82),
+    "mpd-0231": (4, 8, 12, 68),
+    "mpd-0277": (5, 11, 16, 103),  # five section numbers, without blank lines after them
+    "mpd-0411": (4, 18, 22, 128),
+}
+
+
+@needs_shared
+def test_ten_poems_counted_by_hand():
+    rows = read_objects(SHARED / "data" / "modern_pd.jsonl")
+    poems = {row["id"]: row for _, row in rows if row["id"] in BY_HAND}
+    counted = {
+        poem_id: poem.counts(row["title"], poem.parts(row["text"])[0])
+        for poem_id, row in poems.items()
+    }
+    assert {
+        poem_id: (c.stanzas, c.lines, c.lines_with_title_and_blanks, c.characters)
+        for poem_id, c in counted.items()
+    } == BY_HAND
