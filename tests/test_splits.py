@@ -129,6 +129,17 @@ def test_half_of_800_pairs_is_400_and_400_and_every_poet_is_halved(seed):
         assert 49 <= sum(p.author == poet and p.poem_id in test for p in poems) <= 51
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_each_class_is_halved_though_few_poems_have_imitations(seed):
+    people = [human(f"h{i}", "甲乙丙"[i % 3]) for i in range(90)]
+    imitated = [written(f"w{i}-{p}", f"h{i}", f"P{p}") for i in range(20) for p in range(1, 14)]
+    poems = people + imitated
+    drawn = assign_folds(poems, group_poems(poems), 0.5, seed)
+    test = {a.poem_id for a in drawn if a.fold == "test"}
+    assert 44 <= len(test & {p.poem_id for p in people}) <= 46
+    assert len(test & {p.poem_id for p in imitated}) == 130
+
+
 def test_the_seed_decides_and_different_seeds_differ():
     poems = paired(40, "甲乙")
     groups = group_poems(poems)

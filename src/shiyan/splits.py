@@ -171,27 +171,30 @@ def _described(poems: Sequence[Poem], groups: Mapping[str, str]) -> list[_Group]
 def _draw(groups: Sequence[_Group], test_share: float, rng: random.Random) -> set[str]:
     """The groups of the test fold.
 
-    Stratum by stratum, large groups first, each group goes where it brings the test
-    fold's weight nearest to its share of what was dealt; what one stratum leaves
-    over is carried into the next. A random phase decides who begins.
+    Groups with the same classes in them are dealt together, so that each class is
+    divided well; poet by poet, large groups first, each group goes where it brings
+    the test fold's weight nearest to its share of what was dealt. What one poet
+    leaves over is carried into the next. A random phase decides who begins.
     """
-    strata: dict[tuple[bool, bool, str], list[_Group]] = defaultdict(list)
+    kinds: dict[tuple[bool, bool], dict[str, list[_Group]]] = {}
     for group in groups:
-        strata[group.stratum].append(group)
-    order = sorted(strata)
-    rng.shuffle(order)
+        has_human, has_llm, poet = group.stratum
+        kinds.setdefault((has_human, has_llm), {}).setdefault(poet, []).append(group)
     in_test: set[str] = set()
-    dealt = tested = 0.0
-    phase: float | None = None
-    for stratum in order:
-        rng.shuffle(strata[stratum])
-        for group in sorted(strata[stratum], key=lambda g: -g.weight):
-            if phase is None:
-                phase = (rng.random() - 0.5) * group.weight
-            dealt += group.weight
-            if tested + group.weight / 2 + phase < test_share * dealt:
-                in_test.add(group.name)
-                tested += group.weight
+    for _, by_poet in sorted(kinds.items()):
+        poets = sorted(by_poet)
+        rng.shuffle(poets)
+        dealt = tested = 0.0
+        phase: float | None = None
+        for poet in poets:
+            rng.shuffle(by_poet[poet])
+            for group in sorted(by_poet[poet], key=lambda g: -g.weight):
+                if phase is None:
+                    phase = (rng.random() - 0.5) * group.weight
+                dealt += group.weight
+                if tested + group.weight / 2 + phase < test_share * dealt:
+                    in_test.add(group.name)
+                    tested += group.weight
     return in_test
 
 
