@@ -82,15 +82,20 @@ def quoted(value: str) -> str:
 
 
 def nearest_keys(key: str) -> list[str]:
-    """Keys of conf/ that a mistyped one may have meant: by its last part, own section first."""
+    """Keys of conf/ that a mistyped one may have meant, by its last part; a sibling is meant."""
     from difflib import get_close_matches
 
-    section, last = key.partition(".")[0], key.rpartition(".")[2]
+    parent, _, last = key.rpartition(".")
     known: dict[str, list[str]] = {}
     for name in flattened(OmegaConf.to_container(composed(complete=False))):
         known.setdefault(name.rpartition(".")[2], []).append(name)
-    meant = get_close_matches(last, known, n=1, cutoff=0.7)
-    found = known[meant[0]] if meant else []
+    meant = next(iter(get_close_matches(last, known, n=1, cutoff=0.7)), None)
+    if meant is None:
+        return []
+    found = known[meant]
+    if f"{parent}.{meant}" in found:
+        return [f"{parent}.{meant}"]
+    section = parent.partition(".")[0]
     return sorted(found, key=lambda name: not name.startswith(f"{section}."))[:3]
 
 
