@@ -89,7 +89,12 @@ class Reply(Record):
     attempts: int = Field(default=1, ge=1)
     outcome: Literal["kept", "missing"]
     missing_reason: str | None = None
+    """A cleaning rule or a kind of failure, by name."""
+    missing_detail: str | None = None
+    """The server's own words, where it failed."""
     flags: tuple[str, ...] = ()
+    removed: tuple[tuple[str, str], ...] = ()
+    """(rule, text) of what cleaning took away."""
 
 
 class Persona(Record):
@@ -141,6 +146,10 @@ class DetectorScore(Record):
     detector: str
     score: float | None
     n_tokens: int | None = None
+    n_read: int | None = None
+    """Tokens that the detector read, where it could not read all of them."""
+    unknown_share: float | None = None
+    """Share of the text's tokens that the detector's tokenizer does not know."""
     unscored_reason: str | None = None
 
 
@@ -149,6 +158,11 @@ class NearestForm(Record):
 
     variant_id: str
     edits: tuple[str, ...]
+    distance: int = Field(default=0, ge=0)
+    """Characters too few or too many by line, and breaks to set or take away."""
+    kinds: tuple[str, ...] = ()
+    """What is wrong, once a kind: line_length, line_missing, line_too_many,
+    lines_run_together, line_broken_in_two, not_cut_into_lines, too_far."""
 
 
 class CiCheck(Record):
@@ -173,11 +187,23 @@ class CiCheck(Record):
     tonal_definite: float | None = None
     """Share of fitting tones among one-reading characters at 平 or 仄 positions."""
     tonal_nearest: float | None = None
+    """Over `variant_id`, or where no form fits over `nearest`."""
     nearest: NearestForm | None = None
+    """Null where a form fits, and where the text is too long to compare."""
     rhyme_share: float | None = None
+    """Of the rhyming lines of `variant_id`, else of `nearest`."""
     n_characters: int = 0
     n_polyphones: int = 0
+    """Characters with a level and an oblique reading at 平 or 仄 positions."""
     n_unknown: int = 0
+    n_fixed: int = 0
+    """平 and 仄 positions of `variant_id`, and how many of them fit."""
+    n_fixed_fit: int = 0
+    n_definite: int = 0
+    n_definite_fit: int = 0
+    elsewhere: str | None = None
+    """The form of another cipai that it keeps, where it keeps none of its own."""
+    remarks: tuple[str, ...] = ()
     unscored_reason: str | None = None
 
 
