@@ -92,6 +92,10 @@ class StageNote(Record):
     """Metrics files that the stage wrote: path -> text."""
 
     @property
+    def is_running(self) -> bool:
+        return self.outcome == "running" and self.process.is_alive
+
+    @property
     def is_settled(self) -> bool:
         """Nothing more will come of it: a failure, or an end that no `track` will follow.
 

@@ -46,6 +46,7 @@ from shiyan.notes import (
 LONGEST_PARAM = 500
 """Characters of a param's value in the oldest servers in use; longer ones become artifacts."""
 LONGEST_TAG = 5000
+LONGEST_NAME = 200
 WAIT_S = 600
 """For another process that is logging to the same store."""
 QUIET = {
@@ -537,18 +538,18 @@ class Store:
             self.set_tags(run_id, {"dvc.reason": reason, "mlflow.note.content": reason})
         self.client.set_terminated(run_id, status, round((ended or time.time()) * 1000))
 
-    def end_dead_runs(self) -> list[str]:
-        """End runs whose writer was killed while it logged them; returns their names."""
-        names = []
+    def dead_runs(self) -> list[Any]:
+        """Runs still RUNNING whose writer is gone, e.g. killed while it logged them."""
+        dead = []
         for run in self.client.search_runs([self.experiment_id], "attributes.status = 'RUNNING'"):
             writer = run.data.tags.get("dvc.writer")
             if writer and not Process.model_validate_json(writer).is_alive:
-                self.end(run.info.run_id, "FAILED", reason="killed while it was being logged")
-                names.append(str(run.info.run_name))
-        return names
+                dead.append(run)
+        return dead
 
-
-LONGEST_NAME = 200
+    def end_dead_runs(self) -> None:
+        for run in self.dead_runs():
+            self.end(run.info.run_id, "FAILED", reason="killed while it was being logged")
 
 
 def batches(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
