@@ -265,18 +265,25 @@ def roc(labels: Labels, scores: Floats) -> tuple[Floats, Floats, Floats]:
     )
 
 
-def macro_f1(true_rate: ArrayLike, false_rate: ArrayLike, llm_share: ArrayLike = 0.5) -> Floats:
-    """Mean of both classes' F1, from the rates and the LLM class's share of the weight.
+def macro_f1(tp: ArrayLike, fp: ArrayLike, fn: ArrayLike, tn: ArrayLike) -> Floats:
+    """Mean of both classes' F1, from counts or any other weights of the confusion table.
 
-    A class that is neither there nor predicted has F1 0.
+    A class of which nothing was found has F1 0, as scikit-learn has it with
+    `zero_division=0`; NaN stays NaN.
     """
-    tpr, fpr, share = (np.asarray(x, np.float64) for x in (true_rate, false_rate, llm_share))
-    tp, fp = tpr * share, fpr * (1 - share)
-    fn, tn = share - tp, 1 - share - fp
+    tp, fp, fn, tn = (np.asarray(x, np.float64) for x in (tp, fp, fn, tn))
     with np.errstate(invalid="ignore", divide="ignore"):
-        llm = np.where(tp > 0, 2 * tp / (2 * tp + fp + fn), 0.0)
-        human = np.where(tn > 0, 2 * tn / (2 * tn + fp + fn), 0.0)
-    return np.asarray(np.where(np.isnan(tpr + fpr), np.nan, (llm + human) / 2))
+        llm = np.where(tp == 0, 0.0, 2 * tp / (2 * tp + fp + fn))
+        human = np.where(tn == 0, 0.0, 2 * tn / (2 * tn + fp + fn))
+    return np.asarray((llm + human) / 2 + 0 * (tp + fp + fn + tn))
+
+
+def auroc(labels: Labels, scores: Floats) -> float:
+    """Chance that an LLM's poem scores above a human one, ties half (Mann-Whitney)."""
+    human = np.sort(scores[labels == 0])
+    llm = scores[labels == 1]
+    wins = np.searchsorted(human, llm, "left") + np.searchsorted(human, llm, "right")
+    return float(wins.sum() / (2 * len(human) * len(llm)))
 
 
 # --- a detector's metrics on some poems ----------------------------------------------
@@ -330,7 +337,11 @@ class Cell:
         return tables[0], tables[1], self.columns[~self.is_llm][order]
 
     def auroc(self) -> Sampled:
-        """Chance that an LLM's poem scores above a human one, ties half (Mann-Whitney)."""
+        """As the function of that name: w' P w / (w' a * w' b) for group weights w.
+
+        P holds, for two groups, how many pairs of an LLM's poem of the one and a human
+        poem of the other the LLM's wins.
+        """
         above, at_least, human_columns = self._above
         wins = (above + at_least) / 2
         by_group = np.zeros((len(self.draws.groups),) * 2, np.float32)
@@ -338,8 +349,7 @@ class Cell:
         weights = self.draws.weights
         won = np.einsum("bg,bg->b", weights @ by_group, weights, dtype=np.float64)
         human, llm = self.weight
-        value = wins.sum(dtype=np.float64) / (self.is_llm.sum() * (~self.is_llm).sum())
-        return Sampled(float(value), won / (human * llm))
+        return Sampled(auroc(self.labels, self.scores), won / (human * llm))
 
     def tpr_at_fpr(self, limit: float) -> Sampled:
         """Highest share of LLM poems found while at most `limit` of human ones are accused.
@@ -369,14 +379,15 @@ class Cell:
         """Macro-F1 with equal and with natural class weights, and AUROC from hard labels."""
         true, false = self.rates(threshold)
         human, llm = self.weight
-        natural = macro_f1(true.value, false.value, self.is_llm.mean())
+        share = float(self.is_llm.mean())
         return {
             "macro_f1": Sampled(
-                float(macro_f1(true.value, false.value)),
-                macro_f1(true.resampled, false.resampled),
+                float(_weighted_f1(true.value, false.value, 1, 1)),
+                _weighted_f1(true.resampled, false.resampled, 1, 1),
             ),
             "macro_f1_unweighted": Sampled(
-                float(natural), macro_f1(true.resampled, false.resampled, llm / (human + llm))
+                float(_weighted_f1(true.value, false.value, share, 1 - share)),
+                _weighted_f1(true.resampled, false.resampled, llm, human),
             ),
             "auroc_from_labels": Sampled(
                 (1 + true.value - false.value) / 2, (1 + true.resampled - false.resampled) / 2
@@ -404,6 +415,11 @@ class Cell:
             value += float(values[mine].mean()) / 2
             resampled += self.draws.sums(self.columns[mine], values[mine]) / weight / 2
         return Sampled(value, resampled)
+
+
+def _weighted_f1(true: Any, false: Any, llm: Any, human: Any) -> Floats:
+    """Macro-F1 from true and false positive rates and the weight of each class."""
+    return macro_f1(true * llm, false * human, (1 - true) * llm, (1 - false) * human)
 
 
 def _true_at(human: Weights, above: NDArray[np.float32], groups: Weights, limit: float) -> Floats:

@@ -31,6 +31,7 @@ from shiyan.metrics import (
     lacks,
     roc,
 )
+from shiyan.poem import lines
 from shiyan.records import Assignment, DetectorScore, Fold, Poem
 
 FALSE_POSITIVE_RATES = {"tpr_at_fpr_1": 0.01, "tpr_at_fpr_5": 0.05}
@@ -191,7 +192,7 @@ def subsets_of(poems: Mapping[str, Poem]) -> dict[str, list[str]]:
             by_cell.setdefault(f"{g.generator}/{g.prompt_id}", []).append(poem_id)
         for name in (f"{g}/{p}" for g in generators for p in prompts):
             members[name] = human + by_cell.get(name, [])
-    short = {p for p, _ in written if sum(map(bool, poems[p].text.split())) < 3}
+    short = {p for p, _ in written if len(lines(poems[p].text)) < 3}
     if short:
         members["all_of_3_lines_or_more"] = [p for p in poems if p not in short]
     return members
@@ -365,18 +366,24 @@ def _distribution_rows(table: _Table) -> list[dict[str, str | float]]:
 
 def _notices(detector: str, cells: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """An AUROC under a half and an inverted threshold stand as they are, and are named."""
+    under = [
+        f"{subset} {100 * cell['auroc']['value']:.1f}"
+        for subset, cell in cells.items()
+        if cell["auroc"]["value"] is not None and cell["auroc"]["value"] < 0.5
+    ]
+    inverted = [
+        subset
+        for subset, cell in cells.items()
+        if cell["threshold"] and cell["threshold"]["inverted"]
+    ]
     notices = []
-    for subset, cell in cells.items():
-        value = cell["auroc"]["value"]
-        if value is not None and value < 0.5:
-            notices.append(
-                f"{detector} on {subset}: AUROC {100 * value:.1f} is under 50 and stays so"
-            )
-        if cell["threshold"] and cell["threshold"]["inverted"]:
-            notices.append(
-                f"{detector} on {subset}: no threshold of the train fold helps, "
-                "so every poem is called a person's"
-            )
+    if under:
+        notices.append(f"{detector}: AUROC under 50, and left so, on {', '.join(under)}")
+    if inverted:
+        notices.append(
+            f"{detector}: no threshold of the train fold helps, so every poem is called a "
+            f"person's, on {', '.join(inverted)}"
+        )
     return notices
 
 

@@ -1,0 +1,41 @@
+"""Train detectors on the train fold, and score every poem with them."""
+
+import sys
+from dataclasses import asdict
+from itertools import chain
+
+from shiyan.config import PathsParams, TrainRobertaParams, load_params
+from shiyan.detectors.evaluate import evaluate_scores, write_csv, write_plots
+from shiyan.detectors.finetune import CURVE_COLUMNS
+from shiyan.detectors.trained import train_detectors
+from shiyan.jsonl import read_records, write_records
+from shiyan.metrics import write_metrics
+from shiyan.records import Assignment, Poem
+from shiyan.stage import run_stage
+from shiyan.work import WorkCache
+
+
+def main() -> None:
+    params = load_params("train_roberta", TrainRobertaParams)
+    paths = load_params("paths", PathsParams)
+    both = chain.from_iterable(read_records(p, Poem) for p in (paths.poems, paths.generated))
+    poems = {poem.poem_id: poem for poem in both}
+    assignments = {a.poem_id: a for a in read_records(paths.splits, Assignment)}
+    trained = train_detectors(poems, assignments, params, WorkCache())
+    evaluation = evaluate_scores(
+        trained.scores, poems, assignments, resamples=params.resamples, seed=params.seed
+    )
+    trained.save(paths.trained_models)
+    write_records(paths.trained_scores, trained.scores)
+    write_plots(evaluation, paths.trained_roc, paths.trained_distributions)
+    write_csv(paths.training_curves, CURVE_COLUMNS, map(asdict, trained.curve))
+    metrics = evaluation.as_metrics(trained.made)
+    metrics["notices"] = [*trained.notices, *evaluation.notices]
+    write_metrics(paths.trained_metrics, {**metrics, "reading": trained.reading})
+    for notice in metrics["notices"]:
+        sys.stderr.write(f"notice: {notice}\n")
+    trained.forget_checkpoints()
+
+
+if __name__ == "__main__":
+    run_stage(main)
