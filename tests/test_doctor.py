@@ -1,0 +1,169 @@
+"""What the doctor finds, and what --mend does about it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from hashlib import md5
+from pathlib import Path
+
+import pytest
+
+from shiyan import composition
+from shiyan.commands import doctor
+from shiyan.notes import OpenNote, Process
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    text = composition.text_of(composition.composed((), ROOT / "conf"))
+    (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
+    for name in [n for n in os.environ if n.startswith(("DVC_", "MLFLOW_", "SHIYAN_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SHIYAN_MODELS", str(tmp_path / "models"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def changed(project: Path, old: str, new: str) -> None:
+    path = project / "params.yaml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def test_params_that_conf_composes_to_are_well(project):
+    [finding] = doctor.params()
+    assert finding.is_well
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("test_share: 0.5", "test_share: 0.25", "differs from conf/ in split.test_share"),
+        ("test_share: 0.5", "test_share: ???", "split.test_share is still ???"),
+        ("test_share: 0.5", "test_shear: 0.5", "'split.test_share' is missing"),
+    ],
+)
+def test_params_out_of_step_incomplete_or_wrong_are_told(project, old, new, says):
+    changed(project, old, new)
+    [finding] = doctor.params()
+    assert not finding.is_well
+    assert says in finding.says
+
+
+def test_a_workspace_of_no_process_is_removed_with_dvcs_record_of_it(project):
+    exps = project / ".dvc/tmp/exps"
+    stale, used = exps / "standalone/tmpabc", exps / "tmpdef"
+    for workspace in (stale, used):
+        workspace.mkdir(parents=True)
+        record = exps / "run" / workspace.name / f"{workspace.name}.run"
+        record.parent.mkdir(parents=True)
+        record.write_text(json.dumps({"root_dir": str(workspace)}), encoding="utf-8")
+    code = "import sys; sys.stdout.write('up'); sys.stdout.flush(); sys.stdin.read()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=used, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    process.stdout.read(2)
+    try:
+        [finding] = doctor.workspaces()
+        assert str(stale) in finding.says
+        finding.mend()
+    finally:
+        process.communicate()
+    assert not stale.exists()
+    assert not (exps / "run/tmpabc").exists()
+    assert used.exists()
+    assert (exps / "run/tmpdef/tmpdef.run").exists()
+
+
+def test_a_damaged_cache_object_is_told_and_mended(project):
+    folder = project / ".dvc/cache/files/md5"
+    for content in (b"one", b"two", b"three"):
+        name = md5(content).hexdigest()
+        (folder / name[:2]).mkdir(parents=True, exist_ok=True)
+        (folder / name[:2] / name[2:]).write_bytes(content)
+    listing = md5(b"[]").hexdigest()
+    (folder / listing[:2]).mkdir(exist_ok=True)
+    (folder / listing[:2] / f"{listing[2:]}.dir").write_bytes(b"[]")
+    assert [f.says for f in doctor.cache()] == ["all 4 files are what their names say"]
+    damaged = folder / md5(b"two").hexdigest()[:2] / md5(b"two").hexdigest()[2:]
+    # Bit rot: the same size and date, which DVC itself never looks behind.
+    stat = damaged.stat()
+    damaged.write_bytes(b"twX")
+    os.utime(damaged, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    [finding] = doctor.cache()
+    assert str(damaged) in finding.says
+    finding.mend()
+    assert [f.is_well for f in doctor.cache()] == [True]
+
+
+def test_models_that_are_missing_are_told_with_the_command(project):
+    missing = {f.about: f.remedy for f in doctor.models()}
+    assert missing["model qwen2.5-coder-1.5b"] == "`shiyan models fetch qwen2.5-coder-1.5b`"
+
+
+def test_npm_is_missed_only_where_it_is_needed(project, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    [finding] = doctor.corpus()
+    assert "npm is not installed" in f"{finding.about} {finding.says}"
+    monkeypatch.undo()
+    composed = composition.composed(
+        ["corpus=files", "corpus.path=a.jsonl", "corpus.genre=ci"], ROOT / "conf"
+    )
+    (project / "params.yaml").write_text(composition.text_of(composed), encoding="utf-8")
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", "")
+    assert list(doctor.corpus()) == []
+
+
+def test_a_stage_that_outlived_its_pipeline_is_told(project):
+    note = OpenNote("generate")
+    gone = Process(pid=note.note.process.pid, started=0.0)
+    note.note = note.note.model_copy(update={"pipeline": gone})
+    note.end("running")
+    [finding] = doctor.orphans()
+    assert f"process {os.getpid()} runs on" in finding.says
+
+
+def test_a_full_disk_is_told(project, monkeypatch):
+    usage = shutil.disk_usage(project)._replace(free=2**30)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    assert [f.is_well for f in doctor.disk()] == [False, False]
+
+
+def test_no_database_is_made_only_to_look(project):
+    assert [f.is_well for f in doctor.runs()] == [True]
+    assert not (project / "mlflow/mlflow.db").exists()
+
+
+def test_a_look_that_cannot_be_taken_is_itself_a_finding():
+    from shiyan.errors import UserError
+
+    def blind():
+        raise UserError("the store is broken")
+        yield
+
+    [finding] = doctor.told(blind)
+    assert finding.about == "blind"
+    assert not finding.is_well
+
+
+def test_the_command_prints_a_line_each_and_its_exit_code_tells(project, capsys, monkeypatch):
+    from shiyan.cli import dispatch
+
+    monkeypatch.setattr(doctor, "models", lambda: iter(()))
+    monkeypatch.setattr(doctor, "corpus", lambda: iter(()))
+    monkeypatch.setattr(doctor, "disk", lambda: iter(()))
+    assert dispatch(["doctor", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {line["state"] for line in lines} == {"well"}
+    (project / ".dvc/tmp/exps/tmpabc").mkdir(parents=True)
+    assert dispatch(["doctor"]) == 1
+    assert "wrong   workspace" in capsys.readouterr().out
+    assert dispatch(["doctor", "--mend"]) == 0
+    assert "mended  workspace" in capsys.readouterr().out
