@@ -79,26 +79,31 @@ def align(
     m, n = len(text) - head - tail, len(form) - head - tail
     a, b = text[head : head + m], form[head : head + n]
     softs, caesuras = soft[head : head + m], caesura[head : head + n]
-    # costs[i][j]: from text line i and form line j to the end of both.
+    # costs[i][j]: from text line i and form line j to the end of both. Plain comparisons
+    # instead of min() halve the time of the checker's slowest part.
     costs = [[0] * (n + 1) for _ in range(m + 1)]
-    for i in range(m, -1, -1):
-        row = costs[i]
-        for j in range(n, -1, -1):
-            if i == m or j == n:
-                row[j] = sum(a[i:]) + sum(b[j:])
-                continue
-            best = min(
-                abs(a[i] - b[j]) + costs[i + 1][j + 1], b[j] + row[j + 1], a[i] + costs[i + 1][j]
-            )
+    for j in range(n - 1, -1, -1):
+        costs[m][j] = costs[m][j + 1] + b[j]
+    for i in range(m - 1, -1, -1):
+        row, below, length = costs[i], costs[i + 1], a[i]
+        row[n] = lowest = below[n] + length
+        two = i + 1 < m
+        for j in range(n - 1, -1, -1):
+            best = abs(length - b[j]) + below[j + 1]
+            cost = b[j] + row[j + 1]
+            best = cost if cost < best else best
+            cost = length + below[j]
+            best = cost if cost < best else best
             if j + 1 < n:
-                cost = abs(a[i] - b[j] - b[j + 1]) + (not caesuras[j]) + costs[i + 1][j + 2]
-                best = min(best, cost)
-            if i + 1 < m:
-                cost = abs(a[i] + a[i + 1] - b[j]) + (not softs[i]) + costs[i + 2][j + 1]
-                best = min(best, cost)
+                cost = abs(length - b[j] - b[j + 1]) + (not caesuras[j]) + below[j + 2]
+                best = cost if cost < best else best
+            if two:
+                cost = abs(length + a[i + 1] - b[j]) + (not softs[i]) + costs[i + 2][j + 1]
+                best = cost if cost < best else best
             row[j] = best
+            lowest = best if best < lowest else lowest
         # A path may jump over one row, never over two.
-        if limit is not None and i < m and min(*row, *costs[i + 1]) > limit:
+        if limit is not None and lowest > limit and min(below) > limit:
             return Alignment(limit + 1, (), (m - i + 1) * (n + 1))
     compared = (m + 1) * (n + 1)
     if limit is not None and costs[0][0] > limit:

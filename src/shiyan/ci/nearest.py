@@ -81,35 +81,34 @@ class NearestForms:
         self, text: CiText, tune: Cipai, patterns: Sequence[Pattern]
     ) -> tuple[Pattern, Alignment]:
         """The form at the smallest distance; the standard one, else the first, of several."""
-        standard = tune.standard
         breaks = text.hard | text.soft
-        # Likely forms first, so that the others are given up early.
-        order = sorted(
-            patterns,
-            key=lambda p: (abs(p.n - len(text)), (breaks ^ p.breaks).bit_count()),
-        )
         soft = _flags(breaks, text.soft)
+        # Forms of the same lines are at the same distance: the first stands for all of them.
+        first: dict[tuple[int, int], tuple[bool, int, Pattern]] = {}
+        for index, pattern in enumerate(patterns):
+            key = (pattern.required, pattern.caesuras)
+            rank = (pattern.variant is not tune.standard, index, pattern)
+            if key not in first or rank[:2] < first[key][:2]:
+                first[key] = rank
+        # Likely forms are compared first, so that the others are given up early.
+        order = sorted(
+            first.values(),
+            key=lambda r: (abs(r[2].n - len(text)), (breaks ^ r[2].breaks).bit_count()),
+        )
         best: tuple[int, bool, int] | None = None
-        found: tuple[Pattern, Alignment] | None = None
-        for pattern in order:
+        found: list[tuple[Pattern, Alignment]] = []
+        for later, index, pattern in order:
             limit = best[0] if best else None
             if limit is not None and abs(pattern.n - len(text)) > limit:
                 continue
             caesura = _flags(pattern.breaks, pattern.caesuras)
             alignment = align(text.units, soft, pattern.variant.lengths, caesura, limit)
             self.n_compared += alignment.n_compared
-            if not alignment.steps:
-                continue
-            rank = (
-                alignment.distance,
-                pattern.variant is not standard,
-                patterns.index(pattern),
-            )
-            if best is None or rank < best:
-                best, found = rank, (pattern, alignment)
-        if found is None:  # pragma: no cover - the first is aligned without a limit
-            raise ValueError(f"{tune.name} has no form")
-        return found
+            place = (alignment.distance, later, index)
+            if alignment.steps and (best is None or place < best):
+                best = place
+                found.append((pattern, alignment))
+        return found[-1]
 
     def _by_length(
         self, text: CiText, sounds: Sounds, tune: Cipai, patterns: Sequence[Pattern]
