@@ -225,5 +225,9 @@ class Judgment(Record):
     reasoning: str | None = None
     finish_reason: str | None = None
     attempts: int = Field(default=1, ge=1)
+    """Requests it took; one that asks again says what was missing."""
+    repaired: bool = False
+    """The reply held JSON that strict JSON refuses."""
     prompt_tokens: int | None = None
+    """Of all attempts."""
     completion_tokens: int | None = None
