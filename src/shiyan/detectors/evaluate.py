@@ -8,6 +8,7 @@ scores of poems that a model has learnt by heart would put the threshold wrong.
 
 import csv
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -33,12 +34,15 @@ from shiyan.metrics import (
 )
 from shiyan.poem import lines
 from shiyan.records import Assignment, DetectorScore, Fold, Poem
+from shiyan.splits import subsets_of
 
 FALSE_POSITIVE_RATES = {"tpr_at_fpr_1": 0.01, "tpr_at_fpr_5": 0.05}
 AT_THRESHOLD = ("macro_f1", "macro_f1_unweighted", "auroc_from_labels")
 CALIBRATED = ("brier", "ece")
 COMPARED = ("auroc", "macro_f1")
-BASELINE_PROMPT = "P1"
+BASELINE = "D1"
+"""The subset that every D_i of a generator is compared with."""
+WITHOUT_SHORT = "all_of_3_lines_or_more"
 METRICS = ("auroc", *AT_THRESHOLD, *FALSE_POSITIVE_RATES, *CALIBRATED)
 
 MADE = {
@@ -56,9 +60,8 @@ class Evaluation:
     """What detectors achieve.
 
     Attributes:
-        metrics: detector -> subset -> metric -> estimate; a subset is `all`, a
-            generator, a prompt, `generator/prompt`, or all without LLM poems of
-            under three lines. Besides estimates: `threshold`, `n_human`, `n_llm`.
+        metrics: detector -> subset -> metric -> estimate; subsets as in
+            `evaluated_subsets`. Besides estimates: `threshold`, `n_human`, `n_llm`.
         differences: "A - B" -> metric -> estimate, on the test poems that both
             detectors scored and by the same resamples: an interval without 0 says
             which is better.
@@ -135,14 +138,14 @@ def evaluate_scores(
     draws = Draws.of(
         (a.group_id for a in assignments.values() if a.fold == "test"), resamples, seed
     )
-    subsets = subsets_of(poems)
+    subsets = evaluated_subsets(poems)
     metrics: dict[str, dict[str, dict[str, Any]]] = {}
     roc_rows: list[dict[str, str | float]] = []
     notices: list[str] = []
     for detector in table.scores:
         results = {name: _result(table, detector, name, subsets[name], draws) for name in subsets}
         metrics[detector] = {name: result.as_dict() for name, result in results.items()}
-        _put_against(BASELINE_PROMPT, results, metrics[detector])
+        _put_against_baseline(results, metrics[detector])
         roc_rows += _roc_rows(detector, table.of(detector, "test", subsets["all"]))
         notices += _notices(detector, metrics[detector])
     return Evaluation(
@@ -175,33 +178,13 @@ def refuse_leaks(poems: Mapping[str, Poem], assignments: Mapping[str, Assignment
                 )
 
 
-def subsets_of(poems: Mapping[str, Poem]) -> dict[str, list[str]]:
-    """Subset name -> poem ids; every subset holds all human poems as the other class."""
-    human = [poem.poem_id for poem in poems.values() if poem.generation is None]
-    members: dict[str, list[str]] = {"all": list(poems)}
-    written = [(poem.poem_id, poem.generation) for poem in poems.values() if poem.generation]
-    generators = sorted({generation.generator for _, generation in written})
-    prompts = sorted({generation.prompt_id for _, generation in written}, key=_natural)
-    for name in generators:
-        members[name] = human + [p for p, g in written if g.generator == name]
-    for name in prompts:
-        members[name] = human + [p for p, g in written if g.prompt_id == name]
-    if len(generators) > 1 and len(prompts) > 1:
-        by_cell: dict[str, list[str]] = {}
-        for poem_id, g in written:
-            by_cell.setdefault(f"{g.generator}/{g.prompt_id}", []).append(poem_id)
-        for name in (f"{g}/{p}" for g in generators for p in prompts):
-            members[name] = human + by_cell.get(name, [])
-    short = {p for p, _ in written if len(lines(poems[p].text)) < 3}
+def evaluated_subsets(poems: Mapping[str, Poem]) -> dict[str, tuple[str, ...]]:
+    """Those of `splits.subsets_of`, and all poems without an LLM's of under three lines."""
+    found = subsets_of(poems.values())
+    short = {p.poem_id for p in poems.values() if p.generation and len(lines(p.text)) < 3}
     if short:
-        members["all_of_3_lines_or_more"] = [p for p in poems if p not in short]
-    return members
-
-
-def _natural(name: str) -> tuple[str, int, str]:
-    """P2 before P10."""
-    digits = "".join(c for c in name if c.isdigit())
-    return name.rstrip("0123456789"), int(digits or 0), name
+        found[WITHOUT_SHORT] = tuple(poem_id for poem_id in poems if poem_id not in short)
+    return found
 
 
 def _tabled(
@@ -280,19 +263,19 @@ def _result(
     return result
 
 
-def _put_against(
-    baseline: str, results: Mapping[str, _Result], metrics: dict[str, dict[str, Any]]
+def _put_against_baseline(
+    results: Mapping[str, _Result], metrics: dict[str, dict[str, Any]]
 ) -> None:
-    """Beside each prompt's metrics, how far they are from the baseline prompt's (D_i - D1)."""
+    """Beside each subset's metrics, how far they are from D1's (of the same generator)."""
     for subset, result in results.items():
-        generator, _, prompt = subset.rpartition("/")
-        other = results.get(f"{generator}/{baseline}" if generator else baseline)
-        if other is None or other is result or _natural(prompt)[0] != "P":
+        generator, _, chosen = subset.rpartition("/")
+        other = results.get(f"{generator}/{BASELINE}" if generator else BASELINE)
+        if other is None or other is result or not re.match(r"D\d", chosen):
             continue
         for metric in COMPARED:
             mine, theirs = result.sampled.get(metric), other.sampled.get(metric)
             if mine and theirs:
-                metrics[subset][f"{metric}_minus_{baseline}"] = result.estimate(
+                metrics[subset][f"{metric}_minus_{BASELINE}"] = result.estimate(
                     metric, mine.minus(theirs)
                 )
 

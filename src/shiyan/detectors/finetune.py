@@ -20,6 +20,7 @@ import numpy as np
 from shiyan.detectors.crossfit import Corpus, Rows, Scorer
 from shiyan.detectors.roberta import Classifier, ClassifierFactory, Encoding, log_odds
 from shiyan.metrics import Floats, Labels
+from shiyan.splits import class_weights, up_sampled
 from shiyan.work import WorkCache
 
 CHECKPOINT_SECONDS = 60.0
@@ -132,24 +133,6 @@ class Sample:
     def of(cls, classifier: Classifier, texts: Sequence[str], labels: Labels) -> "Sample":
         return cls(tuple(classifier.encode(text) for text in texts), labels)
 
-    def class_weights(self) -> Floats:
-        """By class; both classes weigh the same in all, and the mean over poems is 1."""
-        counts = np.bincount(self.labels, minlength=2)
-        return np.asarray(len(self.labels) / (2 * np.maximum(counts, 1)))
-
-    def up_sampled(self, seed: int) -> Rows:
-        """Rows with the smaller class repeated: whole copies, the rest drawn by seed."""
-        rows = [np.flatnonzero(self.labels == label) for label in (0, 1)]
-        size = max(map(len, rows))
-        rng = np.random.default_rng(seed)
-        filled = [
-            np.concatenate(
-                [np.tile(r, size // len(r)), rng.choice(r, size % len(r), replace=False)]
-            )
-            for r in rows
-        ]
-        return np.sort(np.concatenate(filled)).astype(np.intp)
-
 
 def fine_tune(
     classifier: Classifier,
@@ -192,26 +175,22 @@ def _take_steps(
     import torch
     from tqdm import tqdm
 
-    device = next(model.parameters()).device
-    by_class = train.class_weights() if recipe.balance == "class_weights" else np.ones(2)
-    weights = torch.tensor(by_class, dtype=torch.float32, device=device)
-    rows = (
-        train.up_sampled(recipe.seed)
-        if recipe.balance == "up_sampling"
-        else np.arange(len(train.labels))
-    )
+    rows, weights = _balanced(train.labels, recipe)
     per_epoch = math.ceil(len(rows) / recipe.batch_size)
     steps = recipe.epochs * per_epoch
     optimizer = torch.optim.AdamW(_parameter_groups(model, recipe.weight_decay), lr=0.0)
-    first, points = 0, []
-    if (state := checkpoint.load()) is not None:
-        model.load_state_dict(state["weights"], strict=False)
-        optimizer.load_state_dict(state["optimizer"])
-        first, points = state["step"], [CurvePoint(**point) for point in state["points"]]
+    first, points = 0, list[CurvePoint]()
 
     def add(point: CurvePoint) -> None:
         points.append(point)
         watch(point)
+
+    if (state := checkpoint.load()) is not None:
+        model.load_state_dict(state["weights"], strict=False)
+        optimizer.load_state_dict(state["optimizer"])
+        first = state["step"]
+        for point in state["points"]:
+            add(CurvePoint(**point))
 
     def state_after(step: int) -> dict[str, Any]:
         return {
@@ -229,7 +208,7 @@ def _take_steps(
         batch = order[place * recipe.batch_size : (place + 1) * recipe.batch_size]
         torch.manual_seed(recipe.seed * 1_000_003 + step)
         model.train()
-        loss = _loss(model, classifier, train, batch, weights, device)
+        loss = _loss(model, classifier, train, batch, weights[batch])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
         for group in optimizer.param_groups:
@@ -252,6 +231,15 @@ def _device() -> Any:
         torch.use_deterministic_algorithms(True, warn_only=True)
         return torch.device("cuda")
     return torch.device("cpu")
+
+
+def _balanced(labels: Labels, recipe: Recipe) -> tuple[Rows, Floats]:
+    """The rows of an epoch, and every row's weight; the classes weigh equally in one or other."""
+    known = labels.tolist()
+    if recipe.balance == "up_sampling":
+        rows = sorted(up_sampled(range(len(known)), known, recipe.seed))
+        return np.array(rows, np.intp), np.ones(len(known))
+    return np.arange(len(known)), np.array(class_weights(known))
 
 
 @contextmanager
@@ -294,15 +282,15 @@ def _logits(model: Any, classifier: Classifier, encodings: Sequence[Encoding], d
     ).logits.float()
 
 
-def _loss(
-    model: Any, classifier: Classifier, sample: Sample, rows: Rows, weights: Any, device: Any
-) -> Any:
+def _loss(model: Any, classifier: Classifier, sample: Sample, rows: Rows, weights: Floats) -> Any:
+    """Mean cross-entropy of a batch, each poem by its weight."""
     import torch
 
-    labels = torch.tensor(sample.labels[rows], device=device)
+    device = next(model.parameters()).device
     logits = _logits(model, classifier, [sample.encodings[row] for row in rows], device)
+    labels = torch.tensor(sample.labels[rows], device=device)
     each = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
-    return (weights[labels] * each).mean()
+    return (torch.tensor(weights, dtype=torch.float32, device=device) * each).mean()
 
 
 def _held_out_point(
@@ -318,10 +306,16 @@ def _held_out_point(
     scores = encoded_scores(model, classifier, held_out.encodings)
     # ln(1 + e^-s) for an LLM's poem, ln(1 + e^s) for a person's.
     each = np.logaddexp(0, np.where(held_out.labels == 1, -scores, scores))
-    loss = float((held_out.class_weights()[held_out.labels] * each).mean())
+    means = [each[held_out.labels == label].mean() for label in np.unique(held_out.labels)]
     found = held_out_metrics(held_out.labels, scores)
     return CurvePoint(
-        *name, "held_out", step, epoch, loss, macro_f1=found["macro_f1"], auroc=found["auroc"]
+        *name,
+        "held_out",
+        step,
+        epoch,
+        float(np.mean(means)),
+        macro_f1=found["macro_f1"],
+        auroc=found["auroc"],
     )
 
 
@@ -389,9 +383,8 @@ def learner(
             checkpoint,
             name=(detector, fold),
             held_out=held_out if len(others) else None,
+            watch=watch,
         )
-        for point in points:
-            watch(point)
         if fold == "all":
             kept.classifier, kept.model, kept.checkpoint = classifier, model, checkpoint
             return lambda asked: encoded_scores(
