@@ -1,0 +1,204 @@
+"""From scores to tables: subsets, thresholds from train, and every bad input a reason."""
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+from detector_fakes import halves, human, noisy, pairs, scored, written
+from sklearn.metrics import roc_auc_score
+
+from shiyan.detectors.evaluate import (
+    METRICS,
+    evaluate_scores,
+    evaluated_subsets,
+    write_plots,
+)
+from shiyan.errors import UserError
+from shiyan.records import Assignment, DetectorScore
+
+
+def evaluated(poems, scores, assignments=None, resamples=100):
+    return evaluate_scores(scores, poems, assignments or halves(poems), resamples=resamples, seed=0)
+
+
+def test_the_metrics_are_of_the_test_fold_and_the_threshold_of_the_train_fold():
+    poems = pairs(20)
+    values = noisy(poems, 2.0)
+    found = evaluated(poems, scored(poems, "d", values)).metrics["d"]["all"]
+    test = [p for p, a in halves(poems).items() if a.fold == "test"]
+    labels = [poems[p].label for p in test]
+    assert found["auroc"]["value"] == pytest.approx(
+        roc_auc_score(labels, [values[p] for p in test])
+    )
+    assert (found["auroc"]["n"], found["n_human"], found["n_llm"]) == (20, 10, 10)
+    assert found["threshold"]["fitted_on"] == "train:all"
+    moved = {p: v + 100 * (halves(poems)[p].fold == "test") for p, v in values.items()}
+    again = evaluated(poems, scored(poems, "d", moved)).metrics["d"]["all"]
+    assert again["threshold"]["value"] == found["threshold"]["value"]
+
+
+def test_every_subset_has_all_human_poems_and_its_own_llm_poems():
+    poems = pairs(10, prompts=("P1", "P2", "P10"), generators=("a", "b"))
+    found = evaluated(poems, scored(poems, "d", noisy(poems, 1.0))).metrics["d"]
+    assert {name: (cell["n_human"], cell["n_llm"]) for name, cell in found.items()} == {
+        "all": (5, 30),
+        "a": (5, 15),
+        "b": (5, 15),
+        **dict.fromkeys(("D1", "D2", "D10"), (5, 10)),
+        **{f"{g}/D{i}": (5, 5) for g in "ab" for i in (1, 2, 10)},
+    }
+
+
+def test_each_subset_is_compared_with_d1_of_the_same_generator():
+    poems = pairs(12, prompts=("P1", "P2"), generators=("a", "b"))
+    found = evaluated(poems, scored(poems, "d", noisy(poems, 1.0))).metrics["d"]
+    difference = found["a/D2"]["auroc_minus_D1"]
+    assert difference["value"] == pytest.approx(
+        found["a/D2"]["auroc"]["value"] - found["a/D1"]["auroc"]["value"]
+    )
+    assert difference["low"] < difference["value"] < difference["high"]
+    assert "auroc_minus_D1" not in found["a/D1"]
+    assert "auroc_minus_D1" not in found["a"]
+
+
+def test_replies_of_under_three_lines_can_be_left_out():
+    poems = pairs(6)
+    poems["short"] = written("short", "h1", text="梦\n心")
+    subsets = evaluated_subsets(poems)
+    assert set(subsets["all"]) - set(subsets["all_of_3_lines_or_more"]) == {"short"}
+    del poems["short"]
+    assert "all_of_3_lines_or_more" not in evaluated_subsets(poems)
+
+
+def test_two_detectors_are_compared_on_the_poems_that_both_scored():
+    poems = pairs(80)
+    good, poor = noisy(poems, 3.0), noisy(poems, 0.0, seed=1)
+    del poor["h0"], poor["h1"]
+    scores = scored(poems, "good", good) + scored(poems, "poor", poor)
+    found = evaluated(poems, scores, resamples=300).differences["good - poor"]["auroc"]
+    assert found["low"] > 0
+    assert (found["n"], found["n_unscored"]) == (79, 1)
+
+
+def test_unscored_poems_are_counted_and_a_nan_is_one_of_them():
+    poems = pairs(10)
+    values: dict[str, float | None] = noisy(poems, 1.0)
+    values |= {"h0": None, "h2": math.nan, "h4": math.inf}
+    found = evaluated(poems, scored(poems, "d", values)).metrics["d"]["all"]
+    assert (found["auroc"]["n"], found["auroc"]["n_unscored"], found["n_human"]) == (7, 3, 2)
+    json.dumps(found, allow_nan=False)
+
+
+def test_a_poem_that_no_record_names_is_unscored_too():
+    poems = pairs(10)
+    scores = [s for s in scored(poems, "d", noisy(poems, 1.0)) if s.poem_id != "h0"]
+    assert evaluated(poems, scores).metrics["d"]["all"]["auroc"]["n_unscored"] == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (lambda p: None, "no scored poem"),
+        (lambda p: 0.5, "scores are equal"),
+        (lambda p: None if p.label else 0.1 * int(p.poem_id[1:]), "one class (human, n=5)"),
+        (lambda p: float(len(p.text) + int(p.poem_id[-1])) if p.label else None, "one class (LLM, n=5)"),
+    ],
+)
+def test_what_cannot_be_known_is_null_with_a_reason(values, reason):
+    poems = pairs(10)
+    scores = scored(poems, "d", {p.poem_id: values(p) for p in poems.values()})
+    evaluation = evaluated(poems, scores)
+    found = evaluation.metrics["d"]["all"]
+    for metric in METRICS:
+        assert found[metric]["value"] is found[metric]["low"] is None
+        assert reason in found[metric]["reason"]
+    assert found["threshold"] is None
+    assert evaluation.roc_rows == []
+    json.dumps(evaluation.as_metrics({}), allow_nan=False)
+
+
+def test_one_human_and_one_llm_poem_have_a_value_without_an_interval():
+    poems = pairs(2)
+    found = evaluated(poems, scored(poems, "d", {p: float("h" not in p) for p in poems}))
+    auroc = found.metrics["d"]["all"]["auroc"]
+    assert (auroc["value"], auroc["low"], auroc["n"]) == (1.0, None, 2)
+
+
+def test_a_prompt_that_one_fold_lacks_has_no_threshold_but_an_auroc():
+    poems = pairs(10)
+    poems |= {f"x{i}": written(f"x{i}", f"h{i}", prompt="P2") for i in range(0, 10, 2)}
+    values = noisy(poems, 1.0)
+    found = evaluated(poems, scored(poems, "d", values)).metrics["d"]["D2"]
+    assert found["auroc"]["value"] is not None
+    assert found["macro_f1"]["value"] is None
+    assert "train:D2: one class (human" in found["macro_f1"]["reason"]
+
+
+def test_an_inverted_detector_is_named_and_not_turned_round():
+    poems = pairs(20)
+    values = {p.poem_id: -p.label + 0.01 * i for i, p in enumerate(poems.values())}
+    evaluation = evaluated(poems, scored(poems, "d", values))
+    found = evaluation.metrics["d"]["all"]
+    assert found["auroc"]["value"] < 0.5
+    assert found["threshold"]["inverted"]
+    assert found["threshold"]["value"] is None
+    assert found["macro_f1"]["value"] == pytest.approx(1 / 3)
+    assert any("AUROC under 50" in notice for notice in evaluation.notices)
+    assert any("every poem is called a person's" in notice for notice in evaluation.notices)
+
+
+def test_too_few_human_poems_for_a_rate_are_said_to_be():
+    poems = pairs(10)
+    found = evaluated(poems, scored(poems, "d", noisy(poems, 1.0))).metrics["d"]["all"]
+    assert "fewer than 100" in found["tpr_at_fpr_1"]["reason"]
+
+
+def test_a_poem_and_its_imitation_in_two_folds_are_a_leak():
+    poems = pairs(10)
+    assignments = halves(poems)
+    parted = assignments["m-P1-3"].model_copy(update={"fold": "test", "group_id": "elsewhere"})
+    with pytest.raises(UserError, match=r"leaks.*family h3.*m-P1-3.*run the stage split again"):
+        evaluated(poems, [], {**assignments, "m-P1-3": parted})
+
+
+def test_a_group_in_two_folds_is_a_leak_also_where_no_family_is():
+    poems = {"h0": human("h0"), "h1": human("h1")}
+    assignments = {
+        p: Assignment(poem_id=p, group_id="twins", fold=fold)
+        for p, fold in zip(poems, ("train", "test"), strict=True)
+    }
+    with pytest.raises(UserError, match="group twins"):
+        evaluated(poems, [], assignments)
+
+
+def test_scores_that_do_not_belong_are_refused():
+    poems = pairs(4)
+    scores = scored(poems, "d", noisy(poems, 1.0))
+    with pytest.raises(UserError, match="'gone'"):
+        evaluated(poems, [*scores, DetectorScore(poem_id="gone", detector="d", score=1.0)])
+    with pytest.raises(UserError, match="'h0' twice"):
+        evaluated(poems, [*scores, scores[0]])
+    with pytest.raises(UserError, match="has no fold"):
+        evaluated(poems, scores, {"h0": halves(poems)["h0"]})
+
+
+def test_the_plots_are_csv_with_one_row_a_point(tmp_path):
+    poems = pairs(10)
+    values: dict[str, float | None] = noisy(poems, 1.0)
+    values["h0"] = None
+    evaluation = evaluated(poems, scored(poems, "d", values))
+    write_plots(evaluation, tmp_path / "roc.csv", tmp_path / "scores.csv")
+    with (tmp_path / "roc.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    rates = np.array(
+        [[float(r["false_positive_rate"]), float(r["true_positive_rate"])] for r in rows]
+    )
+    assert rates[0].tolist() == [0, 0]
+    assert rates[-1].tolist() == [1, 1]
+    assert (np.diff(rates, axis=0) >= 0).all()
+    with (tmp_path / "scores.csv").open(encoding="utf-8", newline="") as file:
+        labels = {r["poem_id"]: (r["label"], r["fold"]) for r in csv.DictReader(file)}
+    assert labels["m-P1-0"] == ("LLM", "test")
+    assert "h0" not in labels
