@@ -191,6 +191,12 @@ def test_a_name_that_runs_into_its_topic_is_said(catalogue):
     assert "乌夜啼, 相见欢" in catalogue.read_title("乌夜啼").doubt or catalogue.find("乌夜啼")
 
 
+def test_every_tune_is_found_by_each_of_its_names(catalogue):
+    for tune in catalogue.values():
+        assert catalogue.find(tune.name)[0] is tune
+        assert all(tune in catalogue.find(name) for name in tune.names)
+
+
 def test_an_unknown_name_says_what_to_do(catalogue):
     with pytest.raises(UserError, match="no cipai '无此调' among the 817"):
         catalogue.named("无此调")

@@ -257,12 +257,18 @@ class Catalogue(Mapping[str, Cipai]):
     def find(self, name: str) -> tuple[Cipai, ...]:
         """The tunes a name may mean, the one whose own name it is first; () where unknown.
 
-        Spaces, brackets and traditional characters do not matter. A compound such as
-        望江南・忆江南 is read as a title is.
+        Spaces, brackets and traditional characters do not matter.
         """
-        plain = SPACES.sub("", name).strip(OPENING + CLOSING)
-        owners = self._owners.get(plain) or self._owners.get(simplified(plain))
-        return tuple(owners) if owners else ()
+        plain = SPACES.sub("", name)
+        bare = plain.strip(OPENING + CLOSING)
+        # 三台（大曲） has brackets of its own.
+        owners = (
+            self._owners.get(plain)
+            or self._owners.get(bare)
+            or self._owners.get(simplified(bare))
+            or []
+        )
+        return tuple(owners)
 
     def named(self, name: str) -> tuple[Cipai, ...]:
         """As `find`, also by the rules of titles.
