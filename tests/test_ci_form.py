@@ -186,9 +186,11 @@ def test_titles(catalogue, title, cipai, topic):
     assert ([tune.name for tune in read.cipai], read.topic) == (cipai, topic)
 
 
-def test_a_name_that_runs_into_its_topic_is_said(catalogue):
+def test_what_is_not_certain_in_a_title_is_said(catalogue):
     assert "read as 浣溪沙" in catalogue.read_title("浣溪沙晚晴").doubt
-    assert "乌夜啼, 相见欢" in catalogue.read_title("乌夜啼").doubt or catalogue.find("乌夜啼")
+    assert "may mean 乌夜啼, 相见欢" in catalogue.read_title("乌夜啼·晚晴").doubt
+    assert "after the topic" in catalogue.read_title("晚晴·浣溪沙").doubt
+    assert not catalogue.read_title("浣溪沙·晚晴").doubt
 
 
 def test_every_tune_is_found_by_each_of_its_names(catalogue):

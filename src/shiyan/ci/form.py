@@ -24,6 +24,7 @@ KEYWORDS = {"词牌", "别名", "繁体"}
 FORM = re.compile(r"([^\s*]+?)(\*?)\s+(\S.*)")
 
 LONGEST_TITLE = 100
+"""A longer text is no title."""
 # Everything that may stand between a cipai's name and a topic.
 SEPARATORS = r"·•・‧∙⋅．—–―\-/／|｜:：,，、"
 OPENING, CLOSING = "（(《【〔［[「『", "）)》】〕］]」』"
@@ -60,11 +61,6 @@ class Variant:
     variant_id: str
     is_standard: bool
     lines: tuple[Line, ...] = field(repr=False)
-
-    @property
-    def source(self) -> str:
-        """钦 (钦定词谱), 龙 (龙榆生), or what a user's file calls it."""
-        return self.variant_id.rpartition("/")[2].rstrip("0123456789")
 
     @cached_property
     def tones(self) -> str:
