@@ -1,0 +1,170 @@
+"""Print the last run's numbers as a short table, each with its 95 % interval and counts."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from shiyan.config import PathsParams, load_params
+from shiyan.errors import UserError
+from shiyan.report import headlines
+
+WIDTH = 118
+"""Of the tables where the output is a file or a pipe."""
+WHERE = """\
+make ui            every run, its params, numbers and figures (MLflow)
+metrics/           all numbers, by subset, with how each was made
+dvc plots show     ROC, score distributions, structure by cipai, judge error by dimension"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one object a number, one a line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    paths = load_params("paths", PathsParams)
+    files = {
+        "eval_ci": paths.ci_metrics,
+        "judge": paths.judge_metrics,
+        "train_roberta": paths.trained_metrics,
+        "zero_shot_score": paths.zero_shot_metrics,
+    }
+    documents = {stage: read(path) for stage, path in files.items() if path.exists()}
+    for stage, path in files.items():
+        if stage not in documents:
+            sys.stderr.write(f"{path} is not there yet; `dvc repro {stage}` writes it\n")
+    if not documents:
+        raise UserError("there are no results yet; `make run` runs the pipeline", 1)
+    if arguments.json:
+        for stage, document in documents.items():
+            for name, estimate in headlines.estimates(document):
+                line = {"stage": stage, "name": "/".join(name), **estimate}
+                print(json.dumps(line, ensure_ascii=False))
+        return 0
+    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    for table in tables(documents):
+        console.print(table)
+        console.print()
+    console.print(WHERE)
+    return 0
+
+
+def read(path: Path) -> Mapping[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path} is not valid JSON ({error}); `dvc repro` writes it anew") from None
+    return content if isinstance(content, dict) else {}
+
+
+def tables(documents: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
+    """A table each for detectors, ci and judges, of what there is."""
+    detectors = [
+        (path, estimate, "trained" if stage == "train_roberta" else "zero-shot")
+        for stage, document in documents.items()
+        for path, estimate in headlines.of_detectors(document)
+    ]
+    if detectors:
+        yield detector_table(detectors)
+    if ci := list(headlines.of_ci(documents.get("eval_ci", {}))):
+        yield ci_table(ci)
+    if judges := list(headlines.of_judges(documents.get("judge", {}))):
+        yield judge_table(judges)
+
+
+def new_table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1))
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right", no_wrap=index > 0)
+    return table
+
+
+def pivoted(
+    found: list[tuple[headlines.Path, Mapping[str, Any]]],
+) -> dict[headlines.Path, dict[str, Mapping[str, Any]]]:
+    """What is measured (all of a path but its end) -> metric -> estimate."""
+    rows: dict[headlines.Path, dict[str, Mapping[str, Any]]] = {}
+    for path, estimate in found:
+        rows.setdefault(path[:-1], {})[path[-1]] = estimate
+    return rows
+
+
+def detector_table(
+    found: list[tuple[headlines.Path, Mapping[str, Any], str]],
+) -> Table:
+    table = new_table(
+        "Human or LLM? (test fold)", "detector", "kind", "AUROC", "macro-F1", "n", "unscored"
+    )
+    kinds = {path[0]: kind for path, _, kind in found}
+    for (detector,), row in pivoted([(path, estimate) for path, estimate, _ in found]).items():
+        cells = [shown(row.get(metric)) for metric in headlines.DETECTION]
+        table.add_row(detector, kinds[detector], *cells, *counts(row))
+    return table
+
+
+def ci_table(found: list[tuple[headlines.Path, Mapping[str, Any]]]) -> Table:
+    columns = ("structure_standard", "structure_any_optional", "tonal_any_optional")
+    table = new_table(
+        "Ci that keep their form (tone: of all characters, 0 where the structure is broken)",
+        "written by",
+        "standard form",
+        "any form",
+        "tone, any form",
+        "n",
+        "unscored",
+    )
+    for path, row in pivoted(found).items():
+        name = " · ".join(path[1:])
+        table.add_row(name, *(shown(row.get(column)) for column in columns), *counts(row))
+    return table
+
+
+ERRORS = {
+    "constructed_absolute_error": "error (constructed)",
+    "human_error": "error (people)",
+    "published_error": "error (published)",
+}
+
+
+def judge_table(found: list[tuple[headlines.Path, Mapping[str, Any]]]) -> Table:
+    rows = pivoted(found)
+    errors = {
+        name: title for name, title in ERRORS.items() if any(name in r for r in rows.values())
+    }
+    table = new_table(
+        "Judges of readings: absolute error on a scale of 0-100; constructed: the reading of "
+        "another poem, which deserves 0 for content",
+        "judge",
+        *errors.values(),
+        "replies scored",
+        "n",
+        "unscored",
+    )
+    for path, row in rows.items():
+        cells = [shown(row.get(name), digits=1) for name in errors]
+        of_errors = {name: row[name] for name in errors if name in row}
+        table.add_row(" · ".join(path[1:]), *cells, shown(row.get("parsed"), 2), *counts(of_errors))
+    return table
+
+
+def counts(row: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
+    """n and how many are unscored, of a row whose estimates rest on the same items."""
+    if not row:
+        return "—", "—"
+    first = next(iter(row.values()))
+    return str(first["n"]), str(first["n_unscored"])
+
+
+def shown(estimate: Mapping[str, Any] | None, digits: int = 3) -> str:
+    """0.912 [0.850, 0.961]; a dash where there is no value."""
+    if estimate is None or estimate["value"] is None:
+        return "—"
+    value = f"{estimate['value']:.{digits}f}"
+    if estimate["low"] is None or estimate["high"] is None:
+        return f"{value} [—]"
+    return f"{value} [{estimate['low']:.{digits}f}, {estimate['high']:.{digits}f}]"
