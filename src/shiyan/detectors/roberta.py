@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, Protocol
 
 import numpy as np
@@ -280,6 +281,11 @@ def build_pretrained(folder: Path, seed: int) -> Any:
                 # A .bin is a pickle; without this it could run code.
                 weights_only=True,
             )
+    except UnpicklingError as error:
+        raise UserError(
+            f"{folder}: a .bin there holds more than weights (it could run code) or is damaged, so "
+            "it was not read; take a checkpoint in safetensors"
+        ) from error
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(f"{folder}: the weights could not be read: {_first(error)}") from error
     prefix = f"{model.base_model_prefix}."
