@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from shiyan import composition
 from shiyan.cli import dispatch
-from shiyan.config import AllParams, SplitParams, load_models, load_params, read_params, validated
+from shiyan.config import AllParams, TrackParams, load_models, load_params, read_params, validated
 from shiyan.errors import UserError
 from shiyan.stage import exit_code_of
 
@@ -68,7 +68,7 @@ def test_every_model_of_the_folder_is_known_under_its_file_name():
     ("override", "message"),
     [
         ("train_roberta.learning_rat=1", "learning_rat"),
-        ("+split.foo=1", r"unknown key 'split.foo'; allowed are seed, test_share"),
+        ("+split.foo=1", r"unknown key 'split.foo'; allowed are near_duplicate, seed, test_share"),
         ("split.seed=abc", "'split.seed' is 'abc'"),
         ("corpus=song", "Available options in 'corpus': files"),
         ("judge.models=[nobody]", "judge.models names the model 'nobody'"),
@@ -107,11 +107,11 @@ def test_models_are_found_by_name_and_an_unknown_one_lists_the_known():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("split: {seed: 0}", "'test_share' is missing"),
-        ("split:\n  seed: 0\n  test_share: ???", r"split.test_share is still \?\?\?"),
-        ("split: {seed: 0, test_share: 0.5, sed: 1}", "unknown key 'sed'; allowed are seed"),
-        ("other: 1", "no section 'split'"),
-        ("split: [", "not valid YAML"),
+        ("track: {}", "'experiment' is missing"),
+        ("track:\n  experiment: ???", r"track.experiment is still \?\?\?"),
+        ("track: {experimant: a}", "unknown key 'experimant'.*; allowed are experiment"),
+        ("other: 1", "no section 'track'"),
+        ("track: [", "not valid YAML"),
         ("- 1", "holds no mapping"),
     ],
 )
@@ -119,7 +119,7 @@ def test_a_stage_refuses_params_that_do_not_fit(tmp_path, text, message):
     path = tmp_path / "params.yaml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=message):
-        load_params("split", SplitParams, path)
+        load_params("track", TrackParams, path)
 
 
 def test_a_stage_without_params_yaml_says_how_to_get_one(tmp_path):

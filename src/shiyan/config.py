@@ -12,10 +12,17 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from shiyan.errors import UserError
-from shiyan.jsonl import describe
+from shiyan.jsonl import describe, gravest
 
 PARAMS_FILE = Path("params.yaml")
 
@@ -31,6 +38,13 @@ class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+NO_FILE = "conf/none"
+"""Stands for "no file" where DVC watches what a parameter names; it cannot watch a null."""
+
+OwnFile = Annotated[str | None, BeforeValidator(lambda v: None if v == NO_FILE else v)]
+"""A user's file that a stage reads: None where the parameter names `NO_FILE`."""
+
+
 # --- what is worked on -------------------------------------------------------------
 
 
@@ -38,6 +52,7 @@ class SongciParams(Params):
     """Song ci from the npm package `chinese-poetry`."""
 
     kind: Literal["songci"]
+    path: OwnFile = None
     version: str
     integrity: str
     """npm's own `sha512-…` of the package; what comes must have it."""
@@ -62,6 +77,7 @@ class ModernGitParams(Params):
     """Modern poems by poets in the public domain, from a git repository of .pt files."""
 
     kind: Literal["modern_git"]
+    path: OwnFile = None
     repository: str
     commit: str = Field(pattern=r"^[0-9a-f]{40}$")
     poets: dict[str, int]
@@ -207,10 +223,10 @@ class CollectParams(Params):
     seed: int
     near_duplicate: float = Field(gt=0, le=1)
     """Share of common character 3-grams (Jaccard) from which two poems are named as twins."""
-    personas: str | None
-    """A JSONL of personas; null takes the ones that come with the project."""
-    ratings: str | None
-    """A file of human ratings; null where there are none."""
+    personas: OwnFile
+    """A JSONL of personas; by default the ones that come with the project."""
+    ratings: OwnFile
+    """A file of human ratings; by default there are none."""
 
 
 class SamplingParams(Params):
@@ -240,7 +256,7 @@ class GenerateParams(Params):
     seed: int
     attempts: int = Field(gt=0)
     """Requests for one poem before it is recorded as missing."""
-    replies: str | None
+    replies: OwnFile
     """A JSONL of finished replies, read instead of asking."""
     budget: float | None = Field(gt=0)
     """Money that this stage may spend, in the models' currency; null: no limit."""
@@ -350,7 +366,7 @@ class ZeroShotScoreParams(Params):
 
 
 class EvalCiParams(Params):
-    extra_forms: str | None
+    extra_forms: OwnFile
     """A file of a user's own cipai in the project's notation."""
     resamples: int = Field(gt=0)
     seed: int
@@ -458,8 +474,8 @@ def validated(section: str, model: type[P], values: Any, where: str) -> P:
         return model.model_validate(values)
     except ValidationError as error:
         allowed = ""
-        if error.errors()[0]["type"] == "extra_forbidden":
-            allowed = f"; allowed are {', '.join(fields_at(model, error.errors()[0]['loc'][:-1]))}"
+        if (first := gravest(error))["type"] == "extra_forbidden":
+            allowed = f"; allowed are {', '.join(fields_at(model, first['loc'][:-1]))}"
         prefix = f"{section}: " if section else ""
         raise UserError(f"{where}: {prefix}{describe(error)}{allowed}", 2) from error
 

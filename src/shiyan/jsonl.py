@@ -9,6 +9,7 @@ from typing import IO, Any, TypeVar
 
 import jsonlines
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from shiyan.errors import UserError
 from shiyan.records import Record
@@ -44,9 +45,14 @@ def replacing(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
             Path(temporary).unlink(missing_ok=True)
 
 
+def gravest(error: ValidationError) -> ErrorDetails:
+    """The complaint to tell first: an unknown key explains the missing one beside it."""
+    return min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
+
+
 def describe(error: ValidationError) -> str:
-    """The first thing pydantic minds, in one clause: key, complaint, what came."""
-    first = error.errors()[0]
+    """What pydantic minds most, in one clause: key, complaint, what came."""
+    first = gravest(error)
     key = ".".join(str(part) for part in first["loc"]) or "the record"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     if first["type"] == "extra_forbidden":
