@@ -1,0 +1,323 @@
+"""Asking judges: which readings by which judge under which prompt, and what came of it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shiyan.chat import AnyModelParams, Budget, Chat, ChatFailure, ChatReply, ChatRequest, Message
+from shiyan.config import ApiModelParams, JudgeParams, LocalModelParams, PromptTexts
+from shiyan.errors import UserError
+from shiyan.judging.parse import Verdict, parse_reply
+from shiyan.judging.prompts import (
+    Texts,
+    again_request,
+    judge_prompt,
+    poller_request,
+)
+from shiyan.judging.rubric import RUBRICS, Rubric
+from shiyan.records import Judgment, Persona, Poem, Understanding
+from shiyan.work import WorkCache, digest
+
+GENRE = {"poller": "modern", "poller_ci": "ci"}
+"""The prompts of a set name the genre, so they fit no other."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One judgment that is to exist."""
+
+    item_id: str
+    poem_id: str
+    judge: str
+    prompt_id: str
+    rubric: Rubric
+    sample_index: int = 0
+    persona_id: str | None = None
+    text: str = ""
+    """The request; empty where there is an obstacle."""
+    obstacle: str | None = None
+    """Why nobody can be asked."""
+
+    @property
+    def judgment_id(self) -> str:
+        parts = (self.item_id, self.judge, self.rubric.name, self.prompt_id, str(self.sample_index))
+        return "/".join(parts)
+
+
+def plan_readings(
+    params: JudgeParams,
+    texts: Texts,
+    poems: Iterable[Poem],
+    personas: Iterable[Persona],
+    understandings: Iterable[Understanding],
+) -> list[Task]:
+    """Every judgment of the readings, in the order in which they are best asked.
+
+    One judge after the other; within it persona by persona and prompt by prompt, then
+    poem by poem: neighbours share the longest common beginning, which a server keeps.
+
+    Raises:
+        UserError: an unknown prompt, a reading of an unknown poem, a poem of a genre that
+            the prompt set is not for, or a reading of an unknown dimension.
+    """
+    poem_of = {poem.poem_id: poem for poem in poems}
+    persona_of = {persona.poet_id: persona for persona in personas}
+    rubric = RUBRICS[params.prompt_set]
+    tasks = []
+    for understanding in understandings:
+        poem = _read_poem(understanding, poem_of, params.prompt_set)
+        persona = persona_of.get(poem.author)
+        scored = rubric.only(understanding.dimension)
+        for prompt_id in params.prompts:
+            prompt = judge_prompt(prompt_id)
+            lacks = prompt.persona and persona is None
+            text = poller_request(prompt, texts, scored, poem, understanding, persona)
+            for judge in params.models:
+                for sample in range(params.repeats):
+                    task = Task(
+                        understanding.item_id,
+                        poem.poem_id,
+                        judge,
+                        prompt_id,
+                        scored,
+                        sample,
+                        poem.author if prompt.persona else None,
+                        "" if lacks else text,
+                        f"there is no persona of {poem.author!r}" if lacks else None,
+                    )
+                    tasks.append(task)
+    place = {judge: position for position, judge in enumerate(params.models)}
+    return sorted(
+        tasks,
+        key=lambda t: (
+            place[t.judge],
+            t.persona_id or "",
+            t.prompt_id,
+            t.poem_id,
+            t.item_id,
+            t.sample_index,
+        ),
+    )
+
+
+def _read_poem(understanding: Understanding, poem_of: Mapping[str, Poem], prompt_set: str) -> Poem:
+    poem = poem_of.get(understanding.poem_id)
+    if poem is None:
+        raise UserError(
+            f"the reading {understanding.item_id!r} is of the poem {understanding.poem_id!r}, "
+            "which is not among the poems; run the stages before judge again"
+        )
+    if poem.genre != GENRE[prompt_set]:
+        fitting = next(name for name, genre in GENRE.items() if genre == poem.genre)
+        raise UserError(
+            f"judge.prompt_set is {prompt_set}, whose prompts are for {GENRE[prompt_set]} poems, "
+            f"but {poem.poem_id!r} is of the genre {poem.genre}; set judge={fitting}",
+            2,
+        )
+    return poem
+
+
+# --- asking -------------------------------------------------------------------------
+
+
+@dataclass
+class _Course:
+    """What has come of a task so far."""
+
+    task: Task
+    attempts: int = 0
+    verdict: Verdict | None = None
+    reply: ChatReply | None = None
+    failure: ChatFailure | None = None
+    prompt_tokens: list[int | None] = field(default_factory=list)
+    completion_tokens: list[int | None] = field(default_factory=list)
+
+    def request(self, params: JudgeParams, texts: Texts) -> ChatRequest:
+        """The first request, or the one that says what the last reply was missing."""
+        messages = [Message("user", self.task.text)]
+        if self.reply is not None and self.verdict is not None:
+            again = again_request(texts, self.task.rubric, self.verdict.problems)
+            messages += [Message("assistant", self.reply.answer), Message("user", again)]
+        return ChatRequest(
+            messages=tuple(messages),
+            temperature=params.temperature,
+            top_p=params.top_p,
+            max_tokens=params.max_tokens,
+            # An equal seed would make every repeat the same reply.
+            seed=params.seed + self.task.sample_index,
+            sample=self.task.sample_index,
+        )
+
+    def take(self, outcome: ChatReply | ChatFailure) -> None:
+        """Keep the better of the verdicts: the one with more scores, the earlier of equals."""
+        self.attempts += 1
+        self.prompt_tokens.append(outcome.prompt_tokens)
+        self.completion_tokens.append(outcome.completion_tokens)
+        if isinstance(outcome, ChatFailure):
+            self.failure = self.failure or outcome
+            return
+        is_cut = outcome.finish_reason == "length"
+        verdict = parse_reply(outcome.text, self.task.rubric, is_cut=is_cut)
+        if self.verdict is None or verdict.n_scored > self.verdict.n_scored:
+            self.verdict, self.reply = verdict, outcome
+
+    @property
+    def wants_another(self) -> bool:
+        """A reply came and was not complete; a request that failed has been tried enough."""
+        return self.failure is None and self.verdict is not None and not self.verdict.is_complete
+
+
+def judge(
+    tasks: Sequence[Task],
+    params: JudgeParams,
+    texts: Texts,
+    models: Mapping[str, AnyModelParams],
+    cache: WorkCache,
+    budget: Budget,
+) -> list[Judgment]:
+    """Ask every task's judge and read the replies; judgments in the order of the tasks.
+
+    A reply that cannot be read whole is answered once more (`params.attempts`), saying
+    what was missing. Finished replies are in the work cache: a stop loses none, and a
+    better parser reads them again without asking.
+    """
+    judgments: dict[str, Judgment] = {}
+    for name in params.models:
+        mine = [task for task in tasks if task.judge == name]
+        courses = [_Course(task) for task in mine if task.obstacle is None]
+        with Chat(
+            name, models[name], cache=cache, at_once=params.requests_at_once, budget=budget
+        ) as chat:
+            _ask(courses, chat, params, texts)
+        for course in courses:
+            judgments[course.task.judgment_id] = judgment_of(course)
+    return [judgments.get(task.judgment_id) or _unasked(task) for task in tasks]
+
+
+def _ask(courses: Sequence[_Course], chat: Chat, params: JudgeParams, texts: Texts) -> None:
+    waiting = list(courses)
+    for attempt in range(params.attempts):
+        asked: dict[ChatRequest, list[_Course]] = {}
+        for course in waiting:
+            asked.setdefault(course.request(params, texts), []).append(course)
+        what = "judgments" if attempt == 0 else "judgments asked again"
+        for request, outcome in chat.ask_all(list(asked), what):
+            for course in asked[request]:
+                course.take(outcome)
+        waiting = [course for course in waiting if course.wants_another]
+        if not waiting:
+            return
+
+
+def judgment_of(course: _Course) -> Judgment:
+    """The record of an asked task."""
+    task, verdict, reply = course.task, course.verdict, course.reply
+    common = {
+        "judgment_id": task.judgment_id,
+        "item_id": task.item_id,
+        "judge": task.judge,
+        "rubric": task.rubric.name,
+        "prompt_id": task.prompt_id,
+        "persona_id": task.persona_id,
+        "sample_index": task.sample_index,
+        "attempts": max(course.attempts, 1),
+        "prompt_tokens": _total(course.prompt_tokens),
+        "completion_tokens": _total(course.completion_tokens),
+    }
+    if verdict is None or reply is None:
+        failure = course.failure
+        return Judgment.model_validate(
+            common
+            | {
+                "scores": None,
+                "unscored_reason": f"{failure.kind}: {failure.reason}" if failure else "not asked",
+                "reply": failure.text if failure else "",
+                "reasoning": failure.reasoning if failure else None,
+                "finish_reason": failure.finish_reason if failure else None,
+            }
+        )
+    return Judgment.model_validate(
+        common
+        | {
+            "scores": dict(verdict.scores) if verdict.n_scored else None,
+            "reasons": dict(verdict.reasons),
+            "unscored_reason": verdict.explanation,
+            "repaired": verdict.repaired,
+            "reply": reply.text,
+            "reasoning": reply.thinking,
+            "finish_reason": reply.finish_reason,
+        }
+    )
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _unasked(task: Task) -> Judgment:
+    return Judgment(
+        judgment_id=task.judgment_id,
+        item_id=task.item_id,
+        judge=task.judge,
+        rubric=task.rubric.name,
+        prompt_id=task.prompt_id,
+        persona_id=task.persona_id,
+        sample_index=task.sample_index,
+        scores=None,
+        unscored_reason=task.obstacle,
+        reply="",
+    )
+
+
+def made(
+    params: JudgeParams, texts: Texts, models: Mapping[str, AnyModelParams]
+) -> dict[str, str | int | float]:
+    """How the judgments came to be: judges by their bytes or address, prompts, sampling."""
+    return {
+        **{f"judge {name}": _identity(models[name]) for name in params.models},
+        "prompt_set": params.prompt_set,
+        "prompts": " ".join(params.prompts),
+        "prompt_texts_sha256": digest(texts),
+        "temperature": params.temperature,
+        "top_p": params.top_p,
+        "max_tokens": params.max_tokens,
+        "repeats": params.repeats,
+        "attempts": params.attempts,
+        "seed": params.seed,
+    }
+
+
+def _identity(model: AnyModelParams) -> str:
+    if isinstance(model, ApiModelParams):
+        return f"{model.model} at {model.base_url}"
+    if isinstance(model, LocalModelParams):
+        return f"{model.file} sha256:{model.sha256 or 'not pinned'}"
+    return f"{model.repository}@{model.revision}"
+
+
+def texts_of(prompts: PromptTexts, prompt_set: str) -> Texts:
+    """The pieces of a prompt set.
+
+    Raises:
+        UserError: pieces that the assembly needs are missing.
+    """
+    texts: Texts = getattr(prompts, prompt_set)
+    missing = [
+        name for name in (*REQUIRED[prompt_set], *RUBRICS[prompt_set].names) if name not in texts
+    ]
+    if missing:
+        raise UserError(
+            f"prompts.{prompt_set} lacks {', '.join(missing)}; see conf/prompt/{prompt_set}.yaml", 2
+        )
+    return texts
+
+
+_POLLER_PIECES = (
+    "persona", "details", "owns_poem", "role", "no_role", "task", "eight", "eight_and_sentence",
+    "one", "meanings", "rules", "material", "answer", "answer_line", "declares_role", "again",
+)  # fmt: skip
+REQUIRED = {
+    "poller": _POLLER_PIECES,
+    "poller_ci": _POLLER_PIECES,
+    "ci_quality": ("task", "meanings", "rules", "material", "answer", "answer_line", "again"),
+}

@@ -1,0 +1,236 @@
+"""Numbers of a judge run: by hand, by another road, and with nothing where there is nothing."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from shiyan.errors import UserError
+from shiyan.judging.agreement import krippendorff_alpha, spearman
+from shiyan.judging.evaluate import Evaluation, write_error_table
+from shiyan.judging.rubric import POLLER
+from shiyan.metrics import Draws, write_metrics
+from shiyan.records import HumanRating, Judgment, Understanding
+
+SETTINGS = {"resamples": 200, "seed": 0}
+
+
+def reading(item, poem, reader="r", source="generated", dimension="all") -> Understanding:
+    return Understanding(
+        item_id=item, poem_id=poem, reader=reader, text="…", source=source, dimension=dimension
+    )
+
+
+def judgment(item, value, judge="j", prompt="P0", sample=0, **changes) -> Judgment:
+    """`value` is one number for all dimensions, a list of eight, or None."""
+    values = value if isinstance(value, list) else [value] * 8
+    scores = None if value is None else dict(zip(POLLER.names, values, strict=True))
+    fields = {
+        "judgment_id": f"{item}/{judge}/{prompt}/{sample}", "item_id": item, "judge": judge,
+        "rubric": "poller", "prompt_id": prompt, "sample_index": sample, "scores": scores,
+        "unscored_reason": None if scores else "no score", "reply": "",
+    }  # fmt: skip
+    return Judgment.model_validate(fields | changes)
+
+
+def rating(item, value, rater="a", source="human") -> HumanRating:
+    values = value if isinstance(value, list) else [value] * 8
+    scores = dict(zip(POLLER.names, values, strict=True))
+    return HumanRating(item_id=item, rater_id=rater, rubric="poller", scores=scores, source=source)
+
+
+def evaluation(judgments, readings, ratings=(), families=None) -> Evaluation:
+    return Evaluation(judgments, readings, ratings, POLLER, families or {}, **SETTINGS)
+
+
+THREE = [reading(f"u{n}", f"p{n}") for n in range(3)]
+
+
+def test_errors_by_hand():
+    """|mean - mean| lets opposite errors cancel; the mean of |differences| does not."""
+    found = evaluation(
+        [judgment("u0", 90), judgment("u1", 70), judgment("u2", 80)],
+        THREE,
+        [rating("u0", 80), rating("u1", 80), rating("u2", 80)],
+    ).of_cell(("j", "P0"))["human"]
+    assert found["error"]["内容"]["value"] == 0
+    assert found["mean_absolute_error"]["内容"]["value"] == pytest.approx(20 / 3)
+    assert found["bias"]["内容"]["value"] == 0
+    assert found["error"]["内容"]["n"] == 3
+    assert found["spearman"]["内容"]["reason"].endswith("one score")
+
+
+def test_the_average_is_the_mean_of_errors_not_the_error_of_the_mean():
+    low_and_high = [60, 60, 60, 60, 100, 100, 100, 100]
+    found = evaluation([judgment("u0", low_and_high)], THREE[:1], [rating("u0", 80)])
+    errors = found.of_cell(("j", "P0"))["human"]["error"]
+    assert errors["Avg"]["value"] == 20
+    assert errors["Avg"]["low"] is None
+    assert "1 group" in errors["Avg"]["reason"]
+
+
+def test_an_unscored_judgment_is_left_out_and_counted():
+    found = evaluation(
+        [judgment("u0", 90), judgment("u1", None), judgment("u2", [None] + [70] * 7)],
+        THREE,
+        [rating("u0", 80), rating("u1", 80), rating("u2", 80)],
+    )
+    cell = found.of_cell(("j", "P0"))
+    assert cell["parsed"]["value"] == pytest.approx(1 / 3)
+    assert cell["generated"]["mean"]["内容"] | {"low": None, "high": None} == {
+        "value": 90, "low": None, "high": None, "n": 1, "n_unscored": 2,
+        "reason": "no interval from 1 group",
+    }  # fmt: skip
+    assert cell["human"]["error"]["内容"]["n_unscored"] == 2
+    assert cell["human"]["error"]["语言"]["n"] == 2
+    counts = found.counts()
+    assert (counts["judgments"], counts["n_unscored"], counts["partly_scored"]) == (3, 2, 1)
+    assert found.notices() == [
+        "j with P0: 2 of 3 judgments have no full set of scores, most often: no score"
+    ]
+
+
+def test_reduction_against_p0():
+    judgments = [judgment("u0", 90), judgment("u0", 84, prompt="P3")]
+    found = evaluation(judgments, THREE[:1], [rating("u0", 80)])
+    changed = found.of_cell(("j", "P3"))["human"]
+    assert changed["reduction_percent"]["内容"]["value"] == pytest.approx(60)
+    assert changed["reduction_percent"]["Avg"]["value"] == pytest.approx(60)
+    assert changed["difference_to_P0"]["内容"]["value"] == pytest.approx(-6)
+    assert "reduction_percent" not in found.of_cell(("j", "P0"))["human"]
+    best = found.best("human")["内容"]
+    assert (best["judge"], best["prompt"], best["difference_to_P0"]["value"]) == ("j", "P3", -6)
+
+
+def test_raters_are_averaged_and_missing_cells_left_out():
+    ratings = [rating("u0", 70), rating("u0", [None] + [90] * 7, rater="b")]
+    found = evaluation([judgment("u0", 85)], THREE[:1], ratings)
+    bias = found.of_cell(("j", "P0"))["human"]["bias"]
+    assert bias["内容"]["value"] == 15
+    assert bias["语言"]["value"] == 5
+
+
+def test_the_constructed_reference_is_named_and_is_about_content_only():
+    readings = [*THREE, *(reading(f"c{n}", f"p{n}", source="constructed") for n in range(3))]
+    judgments = [
+        *(judgment(f"u{n}", 80) for n in range(3)),
+        judgment("c0", 10), judgment("c1", 30), judgment("c2", 90),
+    ]  # fmt: skip
+    found = evaluation(judgments, readings)
+    cell = found.of_cell(("j", "P0"))
+    assert cell["constructed"]["source"] == "constructed"
+    assert set(cell["constructed"]["absolute_error"]) == {"内容"}
+    assert cell["constructed"]["absolute_error"]["内容"]["value"] == pytest.approx(130 / 3)
+    assert "human" not in cell
+    gap = cell["generated_minus_constructed"]["内容"]
+    assert gap["value"] == pytest.approx(80 - 130 / 3)
+    assert gap["share_higher"]["value"] == pytest.approx(2 / 3)
+    assert cell["generated"]["mean"]["Avg"]["value"] == 80
+    assert found.error_rows() == [
+        {"judge": "j", "prompt": "P0", "dimension": "内容", "source": "constructed",
+         "error": pytest.approx(130 / 3), "n": 3}
+    ]  # fmt: skip
+    assert found._rated_sources() == []
+
+
+def test_spearman_agrees_with_scipy_also_on_resamples():
+    rng = np.random.default_rng(1)
+    first, second = rng.integers(0, 5, 12).astype(float), rng.normal(size=12)
+    poems = [f"p{n % 6}" for n in range(12)]
+    draws = Draws.of(poems, 20, 0)
+    columns = draws.columns(poems)
+    found = spearman(first, second, columns, draws)
+    assert found.value == pytest.approx(spearmanr(first, second).statistic)
+    for row, value in zip(draws.weights, found.resampled, strict=True):
+        times = row[columns].astype(int)
+        expected = spearmanr(np.repeat(first, times), np.repeat(second, times)).statistic
+        assert value == pytest.approx(expected)
+
+
+def test_krippendorffs_alpha():
+    """By its definition: observed over expected squared differences, pair by pair."""
+    ratings = {"a": [1.0, 2.0], "b": [3.0, 3.0, 4.0], "c": [2.0], "d": [5.0, 5.0]}
+    poem_of = dict.fromkeys("abcd", "p")
+    draws = Draws.of(["p"], 10, 0)
+    alpha, n = krippendorff_alpha(ratings, poem_of, draws)
+    values = [v for unit in ratings.values() if len(unit) > 1 for v in unit]
+    pairs = [(x - y) ** 2 for i, x in enumerate(values) for j, y in enumerate(values) if i != j]
+    expected = sum(pairs) / (len(values) * (len(values) - 1))
+    observed = sum(
+        sum((x - y) ** 2 for i, x in enumerate(u) for j, y in enumerate(u) if i != j) / (len(u) - 1)
+        for u in ratings.values()
+        if len(u) > 1
+    ) / len(values)
+    assert alpha.value == pytest.approx(1 - observed / expected)
+    assert n == 3
+    perfect, _ = krippendorff_alpha({"a": [1.0, 1.0], "b": [4.0, 4.0]}, {"a": "p", "b": "p"}, draws)
+    assert perfect.value == 1
+
+
+def test_repeats_and_their_spread():
+    judgments = [judgment("u0", 80, sample=0), judgment("u0", 90, sample=1)]
+    cell = evaluation(judgments, THREE[:1]).of_cell(("j", "P0"))
+    assert cell["generated"]["mean"]["内容"]["value"] == 85
+    assert cell["spread_over_repeats"]["内容"]["value"] == pytest.approx(50**0.5)
+
+
+def test_self_preference_is_what_other_judges_do_not_share():
+    readings = [reading("u0", "p0", reader="mine"), reading("u1", "p1", reader="theirs")]
+    families = {"j": "f", "mine": "f", "k": "g", "theirs": "g"}
+    judgments = [
+        judgment("u0", 90), judgment("u1", 70),
+        judgment("u0", 80, judge="k"), judgment("u1", 75, judge="k"),
+    ]  # fmt: skip
+    found = evaluation(judgments, readings, families=families)
+    assert found.self_preference(("j", "P0"))["value"] == (90 - 80) - (70 - 75)
+    assert evaluation(judgments[:2], readings, families=families).self_preference(("j", "P0")) == {}
+
+
+def test_one_dimension_at_a_time_is_paired_by_poem():
+    readings = [*THREE[:2], *(reading(f"s{n}", f"p{n}", dimension="节奏") for n in (0, 2))]
+    alone = [judgment(f"s{n}", 0).model_copy(update={"scores": {"节奏": 86.0}}) for n in (0, 2)]
+    found = evaluation([judgment("u0", 78), judgment("u1", 10), *alone], readings)
+    table = found.one_dimension(("j", "P0"))
+    assert set(table) == {"节奏"}
+    assert table["节奏"]["difference"]["value"] == 8
+    assert table["节奏"]["difference"]["n"] == 1
+
+
+def test_ratings_that_fit_nothing_are_named():
+    found = evaluation([judgment("u0", 80)], THREE[:1], [rating("u0", 80), rating("x9", 80)])
+    assert found.notices() == ["1 rated items have no reading and are not used: x9"]
+    with pytest.raises(UserError, match="'u0' by 'a' gives 内容 101; allowed is 0 to 100"):
+        evaluation([], THREE[:1], [rating("u0", 101)])
+    odd = rating("u0", 1).model_copy(update={"scores": {"情绪": 1.0}})
+    with pytest.raises(UserError, match="names '情绪', which is no dimension of poller"):
+        evaluation([], THREE[:1], [odd])
+    english = rating("u0", 1).model_copy(update={"scores": {"Content": 60.0}})
+    found = evaluation([judgment("u0", 80)], THREE[:1], [english])
+    assert found.of_cell(("j", "P0"))["human"]["bias"]["内容"]["value"] == 20
+
+
+@pytest.mark.parametrize("readings", [[], THREE], ids=["no readings", "nothing judged"])
+def test_nothing_gives_a_file_without_numbers(readings, tmp_path):
+    found = evaluation([], readings)
+    write_metrics(tmp_path / "judge.json", found.metrics({"judge j": "x"}))
+    metrics = json.loads((tmp_path / "judge.json").read_text(encoding="utf-8"))
+    assert metrics["judges"] == {}
+    assert metrics["counts"]["judgments"] == 0
+    write_error_table(tmp_path / "errors.csv", found.error_rows())
+    assert Path(tmp_path / "errors.csv").read_text(encoding="utf-8") == (
+        "judge,prompt,dimension,source,error,n\n"
+    )
+
+
+def test_intervals_do_not_depend_on_the_order_of_judgments():
+    rng = np.random.default_rng(0)
+    readings = [reading(f"u{n}", f"p{n}") for n in range(8)]
+    judgments = [judgment(f"u{n}", float(rng.integers(60, 100))) for n in range(8)]
+    ratings = [rating(f"u{n}", 75) for n in range(8)]
+    one = evaluation(judgments, readings, ratings).metrics({})
+    other = evaluation(judgments[::-1], readings[::-1], ratings[::-1]).metrics({})
+    first = one["judges"]["j"]["P0"]["human"]["error"]["Avg"]
+    assert first == other["judges"]["j"]["P0"]["human"]["error"]["Avg"]
+    assert first["low"] < first["value"] < first["high"]
