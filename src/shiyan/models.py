@@ -236,7 +236,7 @@ def _converted(name: str, path: Path, sha256: str) -> Path:
 
 
 def _convert(path: Path, folder: Path) -> None:
-    from shiyan.lm import convert_gguf
+    from shiyan.lm.convert import convert_gguf
 
     try:
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:

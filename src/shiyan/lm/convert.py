@@ -1,16 +1,12 @@
-"""Causal language models: conversion, loading, and token statistics of texts."""
+"""A GGUF file as the float32 safetensors that transformers loads in seconds."""
 
 import os
 from pathlib import Path
 from typing import Any
 
 from shiyan.errors import UserError
-
-PROBE = "◎𫛛 春风又绿江南岸，\n\n明月何時照我還？　乜嘢🙂"
-"""A line that a tokenizer must give back: rare characters, full-width blank, empty line."""
-
-
-# --- conversion ------------------------------------------------------------------------
+from shiyan.lm.tokenizer import check_tokenizer, quiet_loading
+from shiyan.weights import read_gguf_header
 
 
 def convert_gguf(path: Path, folder: Path) -> None:
@@ -26,6 +22,7 @@ def convert_gguf(path: Path, folder: Path) -> None:
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    quiet_loading()
     _knows_architecture(path)
     source = {"gguf_file": path.name}
     tokenizer = AutoTokenizer.from_pretrained(path.parent, **source)
@@ -45,33 +42,11 @@ def _knows_architecture(path: Path) -> None:
     import transformers
     from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES
 
-    from shiyan.weights import read_gguf_header
-
     architecture = read_gguf_header(path).architecture
     if architecture not in GGUF_SUPPORTED_ARCHITECTURES:
         raise UserError(
             f"{path}: architecture {architecture} is not known to transformers "
             f"{transformers.__version__}; generation by llama.cpp may work, scoring not"
-        )
-
-
-def check_tokenizer(tokenizer: Any, where: str) -> None:
-    """Does it give back a line of Chinese with rare characters, with at most one BOS?
-
-    Raises:
-        UserError: it does not, so that token statistics would be of another text.
-    """
-    ids = tokenizer(PROBE, add_special_tokens=False)["input_ids"]
-    if (back := tokenizer.decode(ids)) != PROBE:
-        raise UserError(
-            f"{where}: its tokenizer turns {PROBE!r} into {back!r}; take the model's own "
-            "tokenizer.json (a folder with safetensors) instead"
-        )
-    with_bos = tokenizer(PROBE)["input_ids"]
-    if with_bos[:2] == [tokenizer.bos_token_id] * 2:
-        raise UserError(
-            f"{where}: its tokenizer puts the BOS token twice; mend add_bos_token in its "
-            "tokenizer_config.json"
         )
 
 
@@ -87,3 +62,4 @@ def _save_weights(model: Any, path: Path) -> None:
     save_file(tensors, path, metadata={"format": "pt"})
     with path.open("rb+") as file:
         os.fsync(file.fileno())
+    path.chmod(0o644)
