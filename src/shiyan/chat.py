@@ -556,14 +556,22 @@ class Chat:
 
     # reaching the server
 
+    def check_ready(self) -> None:
+        """Look for key and proxy before hours of other work; nothing is sent or started.
+
+        Raises:
+            UserError: the key is not there, or a proxy variable cannot be used.
+        """
+        self._api_key()
+        if isinstance(self.params, ApiModelParams) and not is_loopback(self.params.base_url):
+            check_proxies(self.params.base_url)
+
     def _connect(self) -> Any:
         """An openai client, after the local server is up or key and proxies were checked."""
         import openai
 
         local = is_loopback(self._url()) if isinstance(self.params, ApiModelParams) else True
-        key = self._api_key()
-        if not local:
-            check_proxies(self._url())
+        self.check_ready()
         if isinstance(self.params, LocalModelParams) and self._server is None:
             from shiyan import models
 
@@ -576,7 +584,7 @@ class Chat:
         # Whatever these variables hold belongs to OpenAI and to no other provider.
         omitted = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
         return openai.AsyncOpenAI(
-            api_key=key,
+            api_key=self._api_key(),
             base_url=self._url(),
             max_retries=0,
             timeout=self._patience.timeout,

@@ -1,0 +1,23 @@
+"""Ask LLMs for poems and for readings of poems."""
+
+from shiyan.config import PathsParams, load_params
+from shiyan.generation import run
+from shiyan.jsonl import write_records
+from shiyan.metrics import write_metrics
+from shiyan.planning import planned_generation
+from shiyan.stage import run_stage
+from shiyan.work import WorkCache
+
+
+def main() -> None:
+    paths = load_params("paths", PathsParams)
+    work = planned_generation(paths, WorkCache())
+    made = run.carry_out(work)
+    write_records(paths.generated, made.poems)
+    write_records(paths.replies, made.replies)
+    write_records(paths.understandings, made.understandings)
+    write_metrics(paths.generate_metrics, run.metrics(work, made))
+
+
+if __name__ == "__main__":
+    run_stage(main)
