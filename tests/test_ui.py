@@ -82,7 +82,8 @@ def test_the_pages_show_a_failed_run_and_the_server_ends_with_the_command(projec
         encoding="utf-8",
     )
     try:
-        assert f"http://127.0.0.1:{port} shows the runs" in shown.stdout.readline()
+        told = f"http://127.0.0.1:{port}/#/experiments/1/runs shows the runs"
+        assert told in shown.stdout.readline()
         asked = HTTPConnection("127.0.0.1", port, timeout=30)
         body = json.dumps({"experiment_ids": ["1"]})
         asked.request(

@@ -47,6 +47,7 @@ LONGEST_PARAM = 500
 """Characters of a param's value in the oldest servers in use; longer ones become artifacts."""
 LONGEST_TAG = 5000
 LONGEST_NAME = 200
+BRIEF = 40
 WAIT_S = 600
 """For another process that is logging to the same store."""
 QUIET = {
@@ -223,6 +224,12 @@ def param_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def brief(param: tuple[str, object]) -> str:
+    """key=value for a run's name; a long text is cut."""
+    key, text = param[0], param_text(param[1])
+    return f"{key}={text if len(text) <= BRIEF else f'{text[:BRIEF]}…'}"
+
+
 def numbers(
     document: object, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], float]]:
@@ -363,7 +370,9 @@ class Store:
         artifacts = project_root() / "mlflow" / "artifacts"
         is_local = store_uri().startswith("sqlite:")
         location = artifacts.as_uri() if is_local else None
-        return str(self.client.create_experiment(name, artifact_location=location))
+        # The pages then show runs and their numbers first, not traces of an LLM's calls.
+        kind = {"mlflow.experimentKind": "custom_model_development"}
+        return str(self.client.create_experiment(name, artifact_location=location, tags=kind))
 
     # -- experiments
 
@@ -396,7 +405,7 @@ class Store:
         found = self.find({"dvc.key": experiment.key, "dvc.level": "experiment"})
         if found:
             return str(found[0].info.run_id)
-        what = ", ".join(f"{k}={param_text(v)}" for k, v in changed.items()) or "default"
+        what = ", ".join(map(brief, changed.items())) or "default"
         how = experiment.name or "repro"
         tags = {
             "dvc.level": "experiment",
@@ -444,7 +453,7 @@ class Store:
         tags["dvc.cached"] = str(result.cached).lower()
         if result.reason:
             tags |= {"dvc.reason": result.reason, "mlflow.note.content": result.reason}
-        own = [f"{k}={param_text(v)}" for k, v in changed.items() if k in result.params]
+        own = [brief(item) for item in changed.items() if item[0] in result.params]
         run_id = self.start(
             ": ".join(filter(None, [result.stage, ", ".join(own)])), tags, result.started
         )

@@ -1,6 +1,7 @@
 """Open the MLflow pages on this project's runs."""
 
 import argparse
+import json
 import os
 import signal
 import socket
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 from http.client import HTTPConnection, HTTPException
+from urllib.parse import urlencode
 
 from shiyan.config import TrackParams, load_params
 from shiyan.errors import UserError
@@ -85,7 +87,7 @@ def serve(host: str, port: int, uri: str) -> int:
     server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     try:
         wait_for_answer(server, host, port)
-        print(f"http://{host}:{port} shows the runs; Ctrl-C ends it", flush=True)
+        print(f"http://{host}:{port}{page(host, port)} shows the runs; Ctrl-C ends it", flush=True)
         return server.wait()
     except KeyboardInterrupt:
         return 0
@@ -98,16 +100,35 @@ def wait_for_answer(server: "subprocess.Popen[bytes]", host: str, port: int) -> 
     """Raises:
     UserError: the server ended, or did not answer in time.
     """
-    asked = "127.0.0.1" if host == "0.0.0.0" else host
     for _ in range(START_S * 4):
         if server.poll() is not None:
             raise UserError(f"MLflow's server ended with exit code {server.returncode}, see above")
-        try:
-            connection = HTTPConnection(asked, port, timeout=2)
-            connection.request("GET", "/health")
-            if connection.getresponse().status == 200:
-                return
-        except (OSError, HTTPException):
-            pass
+        if answer(host, port, "/health") is not None:
+            return
         time.sleep(0.25)
     raise UserError(f"MLflow's server did not answer within {START_S} s; try again")
+
+
+def page(host: str, port: int) -> str:
+    """The part of the address that opens on the project's own experiment."""
+    try:
+        name = load_params("track", TrackParams).experiment
+    except UserError:
+        return ""
+    asked = f"/api/2.0/mlflow/experiments/get-by-name?{urlencode({'experiment_name': name})}"
+    found = answer(host, port, asked)
+    if found is None:
+        return ""
+    return f"/#/experiments/{json.loads(found)['experiment']['experiment_id']}/runs"
+
+
+def answer(host: str, port: int, path: str) -> bytes | None:
+    """What the server says, asked directly whatever proxies are set; None if it does not."""
+    asked = "127.0.0.1" if host == "0.0.0.0" else host
+    try:
+        connection = HTTPConnection(asked, port, timeout=10)
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.read() if response.status == 200 else None
+    except (OSError, HTTPException):
+        return None
