@@ -13,6 +13,8 @@ from shiyan import poem
 
 N = 3
 """Characters in a gram."""
+SHARED = 3
+"""How many of their rarest grams two sets must share before they are compared."""
 _SAME = str.maketrans("著妳牠", "着你它")
 """What OpenCC leaves, since simplified Chinese has both; editors swap them freely."""
 
@@ -25,8 +27,9 @@ def twins(texts: Mapping[str, str], threshold: float) -> list[tuple[str, ...]]:
     traditional characters mapped to simplified ones. Families are what twins join:
     two members may be less alike than the threshold if a third stands between.
 
-    Exact, without comparing all pairs: two sets as alike as that share one of their
-    rarest grams (prefix filtering; Chaudhuri, Ganti and Kaushik, 2006, section 4).
+    Exact, without comparing all pairs: two sets as alike as that share several of
+    their rarest grams (prefix filtering; Chaudhuri, Ganti and Kaushik, 2006, section
+    4, with a longer prefix and more than one common member).
 
     Args:
         texts: poem id -> body. A text without characters has no twin.
@@ -77,8 +80,8 @@ def _converter() -> Any:
 
 
 def _pairs(sets: Mapping[str, frozenset[str]], threshold: float) -> Iterator[tuple[str, str]]:
-    """Pairs of names whose sets are at least as alike as the threshold; some pairs are left
-    out that the transitive closure of the others holds anyway (equal sets)."""
+    """Pairs of names whose sets are at least as alike as the threshold; of equal sets only
+    as many pairs as join them all."""
     same: dict[frozenset[str], str] = {}
     for name, members in sets.items():
         if members and same.setdefault(members, name) != name:
@@ -86,19 +89,28 @@ def _pairs(sets: Mapping[str, frozenset[str]], threshold: float) -> Iterator[tup
     frequency = Counter(gram for members in same for gram in members)
     # By size, so that a set meets only smaller ones and their sizes bound the search.
     order = sorted(same, key=lambda members: (len(members), same[members]))
-    index: dict[str, list[frozenset[str]]] = defaultdict(list)
-    for members in order:
-        rarest = sorted(members, key=lambda gram: (frequency[gram], gram))
-        prefix = rarest[: len(members) - math.ceil(threshold * len(members) - 1e-9) + 1]
-        candidates = {other for gram in prefix for other in index[gram]}
-        for other in candidates:
-            if len(other) < threshold * len(members) - 1e-9:
-                continue
-            common = len(members & other)
-            if common >= threshold * (len(members) + len(other) - common) - 1e-9:
-                yield same[other], same[members]
+    by_rarity = sorted(frequency, key=lambda gram: (frequency[gram], gram))
+    rank = {gram: place for place, gram in enumerate(by_rarity)}
+    index: dict[int, list[int]] = defaultdict(list)
+    for number, members in enumerate(order):
+        least = _ceil(threshold * len(members))
+        prefix = sorted(map(rank.__getitem__, members))[: len(members) - least + SHARED]
+        met: Counter[int] = Counter()
         for gram in prefix:
-            index[gram].append(members)
+            met.update(index[gram])
+            index[gram].append(number)
+        wanted = min(SHARED, least)
+        for other, shared in met.items():
+            if shared < wanted or len(order[other]) < threshold * len(members) - 1e-9:
+                continue
+            common = len(members & order[other])
+            if common >= threshold * (len(members) + len(order[other]) - common) - 1e-9:
+                yield same[order[other]], same[members]
+
+
+def _ceil(value: float) -> int:
+    """Rounded up; 0.8 x 5 is 4, whatever floating point makes of it."""
+    return math.ceil(value - 1e-9)
 
 
 def jaccard(a: str, b: str) -> float:
