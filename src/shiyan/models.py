@@ -9,11 +9,9 @@ whatever the road. Everything is written beside its place and renamed.
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +29,10 @@ from shiyan.downloads import (
 )
 from shiyan.errors import UserError
 from shiyan.jsonl import replacing
-from shiyan.weights import check_gguf, check_weights
+from shiyan.weights import check_weights
 
 SNAPSHOT = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
 """What is wanted of a hub repository: no second copy of the weights in another format."""
-FLOAT32_GROWTH = 8
-"""Room for a conversion: a weight of 4 to 6 bits becomes one of 32."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +101,11 @@ def found(name: str, model: LocalModelParams | HubModelParams) -> Path | None:
 def local_path(model: LocalModelParams) -> Path:
     """`path` as it was meant: relative to the project, also in an experiment's workspace."""
     return (project_root() / Path(model.path or "").expanduser()).resolve()
+
+
+def is_folder(model: LocalModelParams) -> bool:
+    """Does `path` name a folder with safetensors, and not one file?"""
+    return model.path is not None and local_path(model).is_dir()
 
 
 def verified(name: str, model: LocalModelParams, path: Path) -> Path:
@@ -187,65 +188,20 @@ def _from_registry(name: str, model: LocalModelParams, target: Path) -> Path:
     return verified(name, model, target)
 
 
-# --- for scoring ---------------------------------------------------------------------
+# --- a folder -----------------------------------------------------------------------
 
 
-def scoring_model(name: str, model: LocalModelParams | HubModelParams) -> ScoringModel:
-    """A model in the form that transformers loads, fetched and converted if need be.
+def folder_model(name: str, model: LocalModelParams | HubModelParams) -> ScoringModel:
+    """A model of the hub or of a local folder, as transformers loads it.
 
     Raises:
-        UserError: as `model_file`; a folder with a missing or broken file; a GGUF whose
-            architecture transformers does not know.
+        UserError: it cannot be had, or a file of it is missing or broken.
     """
     if isinstance(model, HubModelParams):
         folder = _snapshot(name, model)
         return ScoringModel(name, folder, f"{model.repository}@{folder.name}")
-    if model.path is not None and local_path(model).is_dir():
-        folder = checked_folder(local_path(model))
-        return ScoringModel(name, folder, f"sha256:{folder_sum(folder)}")
-    path = model_file(name, model)
-    sha256 = model.sha256 or sha256_of(path)
-    return ScoringModel(name, _converted(name, path, sha256), f"sha256:{sha256}")
-
-
-def scoring_folder(name: str, model: LocalModelParams | HubModelParams) -> Path:
-    """The folder of `scoring_model`."""
-    return scoring_model(name, model).folder
-
-
-def converted_folder(sha256: str) -> Path:
-    """Where the float32 form of a GGUF lies, for this version of transformers."""
-    return cache_folder() / "scoring" / f"{sha256[:16]}-transformers-{version('transformers')}"
-
-
-def _converted(name: str, path: Path, sha256: str) -> Path:
-    """The float32 safetensors of a GGUF, written once: dequantising takes up to a minute."""
-    folder = converted_folder(sha256)
-    if folder.exists():
-        return folder
-    check_gguf(path)
-    with locked(folder):
-        if not folder.exists():
-            for left in folder.parent.glob(f".{folder.name}.*"):
-                if not left.name.endswith(".lock"):
-                    remove(left)
-            room(folder.parent, FLOAT32_GROWTH * path.stat().st_size)
-            tell(f"{name}: converting to float32 for scoring, once")
-            _convert(path, folder)
-    return folder
-
-
-def _convert(path: Path, folder: Path) -> None:
-    from shiyan.lm.convert import convert_gguf
-
-    try:
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
-            whole = Path(temporary) / "whole"
-            whole.mkdir()
-            convert_gguf(path, whole)
-            whole.replace(folder)
-    except OSError as error:
-        raise unwritable(folder, error) from error
+    folder = checked_folder(local_path(model))
+    return ScoringModel(name, folder, f"sha256:{folder_sum(folder)}")
 
 
 def checked_folder(folder: Path) -> Path:

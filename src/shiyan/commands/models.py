@@ -21,6 +21,7 @@ from shiyan.config import (
     validated,
 )
 from shiyan.errors import UserError
+from shiyan.lm.folder import converted_folder, scoring_folder
 
 SCORING = "zero_shot_score."
 
@@ -65,7 +66,7 @@ def fetch(params: AllParams, names: list[str]) -> int:
             print(f"{name} is asked over HTTP and has no files", file=sys.stderr)
             continue
         if isinstance(model, HubModelParams) or name in scoring:
-            where = models.scoring_folder(name, model)
+            where = scoring_folder(name, model)
         else:
             where = models.model_file(name, model)
         print(f"{name}  {where}")
@@ -89,7 +90,7 @@ def state(name: str, params: AllParams, *, anew: bool) -> dict[str, Any]:
             if anew:
                 models.sha256_of(path, anew=True)
             models.verified(name, model, path)
-            folder = models.converted_folder(model.sha256 or models.sha256_of(path))
+            folder = converted_folder(model.sha256 or models.sha256_of(path))
             row["scoring_folder"] = str(folder) if folder.exists() else None
         elif path.is_dir():
             models.checked_folder(path)

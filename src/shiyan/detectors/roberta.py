@@ -194,7 +194,7 @@ def reads_line_breaks(tokenizer: Any) -> bool:
 
 def checkpoint_folder(params: HubEncoderParams) -> tuple[Path, str]:
     """(folder, identity) of a checkpoint on this machine or on the hub."""
-    from shiyan.models import checked_folder, folder_sum, scoring_model
+    from shiyan.models import checked_folder, folder_model, folder_sum
 
     if params.path is not None:
         folder = checked_folder(Path(params.path).expanduser())
@@ -207,7 +207,7 @@ def checkpoint_folder(params: HubEncoderParams) -> tuple[Path, str]:
         weights_only_bin=True,
     )
     try:
-        model = scoring_model("train_roberta.encoder", source)
+        model = folder_model("train_roberta.encoder", source)
     except UserError as error:
         reason = str(error).partition("; connect")[0]
         raise UserError(

@@ -22,9 +22,10 @@ from shiyan.config import (
 from shiyan.detectors import scores
 from shiyan.errors import UserError
 from shiyan.lm.causal import Reading
+from shiyan.lm.folder import scoring_model
 from shiyan.lm.reduce import Plan
 from shiyan.lm.statistics import token_statistics
-from shiyan.models import ScoringModel, scoring_model
+from shiyan.models import ScoringModel
 from shiyan.poem import characters, normalised, one_line
 from shiyan.records import DetectorScore, Poem
 from shiyan.token_statistics import ModelStatistics, Pair, PairStatistics, TextStatistics
