@@ -20,6 +20,7 @@ COMMANDS = {
     "score": "score a file of poems with every zero-shot detector",
     "check-ci": "check ci against their cipai's forms, line by line",
     "judge-table": "a table of judges' errors from a file of means",
+    "ratings": "sheets for people who rate readings: export, import, agreement",
     "ui": "open the MLflow pages on this project's runs",
     "doctor": "find what killed runs and damaged caches left behind",
 }

@@ -141,11 +141,15 @@ def _answer(texts: Texts, rubric: Rubric) -> str:
 
 
 def poem_text(poem: Poem) -> str:
-    """Title (a ci's cipai first) and body, as material."""
-    heading = poem.title
+    """Heading and body, as material."""
+    return neutralised(f"{heading(poem)}\n\n{poem.text.strip()}".strip())
+
+
+def heading(poem: Poem) -> str:
+    """The title; before a ci's, its cipai."""
     if poem.cipai and poem.cipai not in poem.title:
-        heading = f"{poem.cipai}·{poem.title}" if poem.title else poem.cipai
-    return neutralised(f"{heading}\n\n{poem.text.strip()}".strip())
+        return f"{poem.cipai}·{poem.title}" if poem.title else poem.cipai
+    return poem.title
 
 
 _MARK = re.compile(r"[<＜]\s*([/／]?)\s*(poem|reading)\s*[>＞]", re.IGNORECASE)
