@@ -1,0 +1,101 @@
+"""dvc.yaml's deps are the modules a stage may reach, and imports point one way."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).resolve().parent.parent
+PIPELINE = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+DOMAINS = {"collection", "generation", "detectors", "ci", "judging"}
+
+FRAME = {
+    # What carries records and params to a stage and decides none of its results: were
+    # these deps, a new command or log line would rerun everything.
+    *("config", "errors", "jsonl", "records", "stage", "notes", "work", "lockfile", "naming"),
+    # A model's files are the same bytes by every road: their sha256 is a parameter.
+    *("models", "downloads"),
+}
+
+
+def module_file(name: str) -> Path | None:
+    """The file of a dotted module of ours, or None."""
+    path = ROOT / "src" / Path(*name.split("."))
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def imports(file: Path) -> set[Path]:
+    """The files of ours that a file imports, also inside its functions."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        found |= {f for name in names if name.startswith("shiyan") and (f := module_file(name))}
+    return {f for f in found if f.name != "__init__.py"}
+
+
+def reached(stage: str) -> set[str]:
+    """The modules a stage may reach, as paths from the root, the frame left out."""
+    waiting, seen = [ROOT / f"stages/{stage}.py"], set()
+    while waiting:
+        file = waiting.pop()
+        for other in imports(file) - seen:
+            if other.stem not in FRAME or other.parent.name != "shiyan":
+                seen.add(other)
+                waiting.append(other)
+    return {str(file.relative_to(ROOT)) for file in seen}
+
+
+@pytest.mark.parametrize("stage", [s for s in PIPELINE if s != "track"])
+def test_a_stages_deps_are_what_it_reaches(stage):
+    deps = [d for d in PIPELINE[stage]["deps"] if d.startswith(("src/", "stages/"))]
+    missing = {f for f in reached(stage) if not any(f == d or f.startswith(d + "/") for d in deps)}
+    assert not missing, f"dvc.yaml: {stage} lacks the deps {sorted(missing)}"
+    idle = {
+        d
+        for d in deps
+        if d.startswith("src/shiyan/")
+        and "/data/" not in d
+        and not any(f == d or f.startswith(d + "/") for f in reached(stage))
+    }
+    assert not idle, f"dvc.yaml: {stage} has deps it cannot reach: {sorted(idle)}"
+
+
+@pytest.mark.parametrize("domain", sorted(DOMAINS))
+def test_domain_packages_do_not_import_each_other(domain):
+    for file in (ROOT / "src/shiyan" / domain).rglob("*.py"):
+        for other in imports(file):
+            package = other.relative_to(ROOT / "src/shiyan").parts[0]
+            assert package == domain or package not in DOMAINS, f"{file} imports {other}"
+
+
+OWNERS = {
+    "torch": {"lm", "detectors", "weights"},
+    "mlflow": {"tracking"},
+    "jsonlines": {"jsonl"},
+    "openai": {"chat"},
+    "hydra": {"composition"},
+    "xllamacpp": {"llama"},
+}
+
+
+@pytest.mark.parametrize("library", sorted(OWNERS))
+def test_every_library_has_one_owner(library):
+    for file in (ROOT / "src/shiyan").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            if any(name.split(".")[0] == library for name in names):
+                owner = file.relative_to(ROOT / "src/shiyan").parts[0].removesuffix(".py")
+                assert owner in OWNERS[library], f"{file} imports {library}"
