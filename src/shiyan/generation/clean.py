@@ -507,7 +507,7 @@ def _is_explanation(line: str) -> bool:
     if _NOTE_HEAD.fullmatch(bare):
         return bare not in _LONE_NOTE
     inside = bare.strip("（()）【】[]* ")
-    return len(parser.characters(bare)) >= 10 and bool(_EXPLANATION.fullmatch(inside))
+    return len(parser.characters(bare)) >= 8 and bool(_EXPLANATION.fullmatch(inside))
 
 
 def _take_tail(draft: _Draft) -> None:
@@ -576,6 +576,8 @@ def _no_poem(draft: _Draft, finish_reason: str | None) -> str | None:
         if {"prompt_echo", "tone_row"} & set(draft.flags):
             return "echo_only"
         return "title_only" if "title_line" in draft.flags else "empty"
+    if len(verse) == 1 and _is_echo(verse[0], draft.asked):
+        return "echo_only"
     if len(verse) == 1 and _is_only_title(draft, verse[0]):
         draft.title = draft.title or _undressed(verse[0])
         return "title_only"

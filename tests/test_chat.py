@@ -1,0 +1,616 @@
+"""The chat client against a server that misbehaves, over real HTTP on loopback."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from fakes import USED, Answer, ScriptedServer, completion, fails, says, serving
+
+from shiyan import chat as chat_module
+from shiyan.chat import Budget, Chat, ChatFailure, ChatReply, ChatRequest, Message, Patience
+from shiyan.config import ApiModelParams, HubModelParams
+from shiyan.errors import UserError
+from shiyan.work import WorkCache
+
+CASES = Path(__file__).parents[1].parent / "shared/cases/bugs"
+
+
+def request(text: str = "一加三等于几？", seed: int = 0, sample: int = 0) -> ChatRequest:
+    return ChatRequest((Message("user", text),), 0.7, 0.95, 50, seed, sample)
+
+
+@pytest.fixture
+def waits(monkeypatch) -> list[float]:
+    """The waits that the client asked for; none of them is waited."""
+    waited: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waited.append(seconds)
+        # As if the time had passed: a gate that others wait at is open again.
+        chat_module.time = Clock(chat_module.time, seconds)
+
+    monkeypatch.setattr(chat_module, "_sleep", note)
+    monkeypatch.setattr(chat_module, "time", chat_module.time)
+    return waited
+
+
+class Clock:
+    """The time module with a monotonic clock set forward."""
+
+    def __init__(self, clock, ahead: float) -> None:
+        self.clock, self.ahead = clock, ahead
+
+    def monotonic(self) -> float:
+        return self.clock.monotonic() + self.ahead
+
+
+def open_chat(server: ScriptedServer, folder: Path, **changes) -> Chat:
+    patience = changes.pop("patience", None)
+    budget = changes.pop("budget", None)
+    return Chat(
+        "scripted",
+        server.params(**changes),
+        cache=WorkCache(folder),
+        at_once=1,
+        budget=budget,
+        patience=patience,
+    )
+
+
+def test_a_reply_is_kept_and_not_asked_for_again(tmp_path):
+    with serving([says("4")]) as server:
+        for _ in range(2):
+            with open_chat(server, tmp_path) as chat:
+                outcome = chat.ask(request())
+        assert isinstance(outcome, ChatReply)
+        assert (outcome.text, outcome.finish_reason, outcome.model) == ("4", "stop", "scripted")
+        assert (outcome.prompt_tokens, outcome.completion_tokens) == (5, 3)
+        assert len(server.requests) == 1
+        assert chat.usage.kept == 1
+        assert chat.usage.tries == 0
+
+
+def test_every_parameter_is_sent(tmp_path):
+    extra = {"enable_thinking": False}
+    with serving([says("4")]) as server:
+        with open_chat(server, tmp_path, extra=extra, max_tokens_name="max_completion_tokens") as c:
+            c.ask(request(seed=7))
+        assert server.requests == [
+            {
+                "model": "scripted",
+                "messages": [{"role": "user", "content": "一加三等于几？"}],
+                "temperature": 0.7,
+                "top_p": 0.95,
+                "max_completion_tokens": 50,
+                "seed": 7,
+                "stream": False,
+                "enable_thinking": False,
+            }
+        ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (request(seed=0), request(seed=1)),
+        (request(sample=0), request(sample=1)),
+        (request("甲"), request("乙")),
+    ],
+)
+def test_what_decides_a_reply_is_in_its_key(tmp_path, one, other):
+    with serving([says("4")]) as server, open_chat(server, tmp_path) as chat:
+        assert chat.key(one) != chat.key(other)
+        list(chat.ask_all([one, other, one]))
+        assert len(server.requests) == 2, "equal requests are asked once"
+
+
+def test_neither_key_nor_port_is_part_of_the_cache_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCRIPTED_KEY", "sk-secret-1")
+    with serving([says("4")]) as server:
+        with open_chat(server, tmp_path, key_variable="SCRIPTED_KEY") as chat:
+            chat.ask(request())
+        assert server.headers[0]["authorization"] == "Bearer sk-secret-1"
+        assert "secret" not in json.dumps(chat.key(request()))
+        assert all("secret" not in p.read_text() for p in tmp_path.rglob("*") if p.is_file())
+
+
+# --- failures of one request ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "words"),
+    [
+        (says(None, "content_filter"), "filtered", "content_filter"),
+        (says("写到一", "content_filter"), "filtered", "content_filter"),
+        (says("", "sensitive"), "filtered", "sensitive"),
+        (fails(400, "blocked", "data_inspection_failed"), "filtered", "blocked"),
+        (fails(403, "命中敏感词", "sensitive_word_detected"), "filtered", "命中敏感词"),
+        (says(None, refusal="我不能帮忙。"), "filtered", "我不能帮忙"),
+        (fails(400, "prompt too long: 99 tokens, limit 40", "context_length_exceeded"),
+         "too_long", "99 tokens, limit 40"),
+        (Answer(400, {"error": {"type": "exceed_context_size_error", "message": "prompt",
+                                "n_prompt_tokens": 5321, "n_ctx": 4096}}),
+         "too_long", "5,321 tokens does not fit into the context of 4,096"),
+        (fails(400, "max_tokens 9000 not allowed (1 to 8192)"), "rejected", "1 to 8192"),
+        (fails(413, "too big"), "rejected", "too big"),
+        (fails(422, "no such field"), "rejected", "no such field"),
+        (says(None, "length", reasoning_content="先想一想"), "reasoning_only", "3 of 3 tokens"),
+    ],
+)  # fmt: skip
+def test_a_failed_request_is_a_value_and_is_not_tried_again(tmp_path, answer, kind, words):
+    with serving([answer, says("4")]) as server, open_chat(server, tmp_path) as chat:
+        failed, next_one = (outcome for _, outcome in chat.ask_all([request("甲"), request("乙")]))
+        assert isinstance(failed, ChatFailure)
+        assert failed.kind == kind
+        assert words in failed.reason
+        assert isinstance(next_one, ChatReply), "the run goes on"
+        assert len(server.requests) == 2
+        assert chat.usage.failures == {kind: 1}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(body={"error": {"message": "upstream busy", "code": 502}}),
+        Answer(body={"code": 500, "msg": "服务繁忙，请稍后再试", "success": False}),
+        Answer(body={"error_code": 18, "error_msg": "QPS limit"}),
+        Answer(body={"id": "x", "choices": None}),
+        Answer(body={"id": "x", "choices": []}),
+        Answer(body=completion("写到一半", "network_error")),
+        Answer(body={"choices": [{"index": 0, "finish_reason": "stop"}]}),
+        says(None),
+        says("", reasoning_content="最终评分：4"),
+        says(None, reasoning="评分应为5"),
+        Answer(body=b"<html>proxy error</html>", headers={"Content-Type": "text/html"}),
+        Answer(503, b"<html>busy</html>"),
+        Answer(body=completion("四", usage=USED), cut_at=40),
+        fails(429, "slow down"),
+        fails(500, "oops"),
+        fails(529, "overloaded"),
+    ],
+)
+def test_what_may_pass_is_tried_again(tmp_path, waits, answer):
+    with serving([answer, says("4")]) as server, open_chat(server, tmp_path) as chat:
+        outcome = chat.ask(request())
+        assert isinstance(outcome, ChatReply)
+        assert outcome.text == "4"
+        assert len(server.requests) == 2
+        assert len(waits) == 1
+
+
+def test_tries_end_in_a_reason_with_the_servers_own_words(tmp_path, waits):
+    with serving([fails(503, "still warming up")]) as server, open_chat(server, tmp_path) as chat:
+        outcome = chat.ask(request())
+        assert isinstance(outcome, ChatFailure)
+        assert outcome.reason == "HTTP 503: still warming up (after 8 tries)"
+        assert len(server.requests) == 8
+        growing = [0.5, 1, 2, 4, 8, 16, 30]
+        assert all(g <= w <= 1.25 * g for g, w in zip(growing, waits, strict=True)), waits
+
+
+def test_the_reasoning_is_never_the_answer(tmp_path):
+    thought = says("<think>给5分吧</think>\n4", reasoning_content="先想")
+    with serving([thought]) as server, open_chat(server, tmp_path) as chat:
+        outcome = chat.ask(request())
+        assert isinstance(outcome, ChatReply)
+        assert (outcome.answer, outcome.thinking) == ("4", "先想\n给5分吧")
+
+
+def test_a_server_that_hangs_is_given_up(tmp_path, waits):
+    patience = Patience(timeout=0.2)
+    with (
+        serving([Answer(hangs=True)]) as server,
+        open_chat(server, tmp_path, patience=patience) as chat,
+    ):
+        outcome = chat.ask(request())
+        assert isinstance(outcome, ChatFailure)
+        assert "no answer within the time-out (after 2 tries)" in outcome.reason
+
+
+def test_missing_usage_is_null_and_counted(tmp_path):
+    with serving([Answer(body=completion("4"))]) as server, open_chat(server, tmp_path) as chat:
+        outcome = chat.ask(request())
+        assert isinstance(outcome, ChatReply)
+        assert outcome.completion_tokens is None
+        assert chat.usage.without_usage == 1
+
+
+# --- Retry-After ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("headers", "waited"),
+    [
+        ({"Retry_After": "2"}, 2.0),
+        ({"Retry_After": "0.5"}, 0.5),
+        ({"retry_after_ms": "700"}, 0.7),
+        ({"Retry_After": "Mon, 02 Mar 2020 08:00:00 GMT"}, None),
+        ({"Retry_After": "soon"}, None),
+        ({"Retry_After": "-3"}, None),
+        ({"Retry_After": "0"}, None),
+        ({"Retry_After": "nan"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after(tmp_path, waits, headers, waited):
+    with (
+        serving([fails(429, "rate", **headers), says("4")]) as server,
+        open_chat(server, tmp_path) as chat,
+    ):
+        assert isinstance(chat.ask(request()), ChatReply)
+    if waited is not None:
+        assert waits == [waited]
+    else:
+        assert 0.5 <= waits[0] <= 0.625, "the client's own back-off"
+
+
+def test_an_hour_is_not_waited_for(tmp_path, waits):
+    with (
+        serving([says("4"), fails(429, "rate", Retry_After="3600")]) as server,
+        open_chat(server, tmp_path) as chat,
+    ):
+        with pytest.raises(UserError, match=r"asks to wait 3600 s, until \d\d:\d\d .*kept"):
+            list(chat.ask_all([request("甲"), request("乙"), request("丙")]))
+        assert len(server.requests) == 2, "no hammering"
+        assert chat.kept(request("甲")), "what was finished is kept"
+        assert waits == []
+
+
+# --- what stops everything ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (fails(401, "Incorrect API key provided: sk-secret-1"), "refused the key"),
+        (fails(403, "key has no access to model m", "permission_denied"), "denied access"),
+        (fails(402, "Insufficient Balance"), "asks for money"),
+        (fails(429, "You exceeded your current quota", "insufficient_quota"), "asks for money"),
+        (fails(404, "no route"), "does not know the model or the address"),
+        (Answer(body={"code": 1211, "msg": "模型不存在", "success": False}), "模型不存在"),
+    ],
+)
+def test_what_fails_every_request_stops_after_one(tmp_path, monkeypatch, answer, words):
+    monkeypatch.setenv("SCRIPTED_KEY", "sk-secret-1")
+    with (
+        serving([answer]) as server,
+        open_chat(server, tmp_path, key_variable="SCRIPTED_KEY") as chat,
+    ):
+        with pytest.raises(UserError, match=words) as error:
+            list(chat.ask_all([request(c) for c in "甲乙丙"]))
+        assert len(server.requests) == 1
+        assert "sk-secret" not in str(error.value)
+
+
+def test_a_missing_key_names_its_variable_before_anything_is_sent(tmp_path, monkeypatch):
+    monkeypatch.delenv("SCRIPTED_KEY", raising=False)
+    with (
+        serving([says("4")]) as server,
+        open_chat(server, tmp_path, key_variable="SCRIPTED_KEY") as chat,
+    ):
+        with pytest.raises(UserError, match="SCRIPTED_KEY, which is not set"):
+            chat.ask(request())
+        assert server.requests == []
+
+
+def test_a_server_that_nobody_runs(tmp_path, waits):
+    with serving([]) as server:
+        params = server.params()
+    with (
+        Chat("scripted", params, cache=WorkCache(tmp_path), at_once=1) as chat,
+        pytest.raises(UserError, match=r"at 127\.0\.0\.1:\d+ cannot be reached"),
+    ):
+        chat.ask(request())
+    assert len(waits) == 2
+
+
+def test_failing_requests_in_a_row_end_the_run(tmp_path, waits):
+    patience = Patience(tries=1, failed_in_a_row=3)
+    with (
+        serving([fails(500, "oops")]) as server,
+        open_chat(server, tmp_path, patience=patience) as chat,
+    ):
+        with pytest.raises(UserError, match=r"failed 3 requests in a row.*oops"):
+            list(chat.ask_all([request(c) for c in "甲乙丙丁戊"]))
+        assert len(server.requests) == 3
+
+
+def test_a_hub_model_cannot_be_asked(tmp_path):
+    params = HubModelParams(kind="hub", repository="a/b", revision="main", family="f")
+    with pytest.raises(UserError, match="hub model"):
+        Chat("big", params, cache=WorkCache(tmp_path), at_once=1)
+
+
+# --- money ----------------------------------------------------------------------------
+
+
+PRICES = {"price_per_million_prompt": 1e6, "price_per_million_completion": 1e6}
+"""One unit of money a token."""
+
+
+def test_a_budget_stops_before_it_is_overrun(tmp_path):
+    budget = Budget(200.0, "generate.budget")
+    with serving([says("4")]) as server, open_chat(server, tmp_path, budget=budget, **PRICES) as c:
+        # Each may cost up to 21 + 16 prompt tokens (its bytes) and 50 of reply; it costs 8.
+        with pytest.raises(UserError, match=r"generate\.budget of 200 USD is used up"):
+            list(c.ask_all([request(seed=seed) for seed in range(100)]))
+        asked = len(server.requests)
+        assert budget.spent == 8.0 * asked <= 200
+        assert 8 * asked + 21 + 16 + 50 > 200, "and not long before"
+
+
+def test_a_budget_counts_what_was_paid_for_already(tmp_path):
+    asked = [request(seed=seed) for seed in range(5)]
+    with serving([says("4")]) as server:
+        with open_chat(server, tmp_path, **PRICES) as chat:
+            list(chat.ask_all(asked))
+        budget = Budget(1000.0)
+        with open_chat(server, tmp_path, budget=budget, **PRICES) as chat:
+            list(chat.ask_all(asked))
+    assert budget.spent == 40.0
+
+
+def test_a_budget_needs_prices(tmp_path):
+    with serving([]) as server, pytest.raises(UserError, match=r"models\.scripted has no prices"):
+        open_chat(server, tmp_path, budget=Budget(1.0, "judge.budget"))
+
+
+def test_a_budget_holds_one_currency(tmp_path):
+    budget = Budget(1.0)
+    with serving([]) as server:
+        open_chat(server, tmp_path, budget=budget, **PRICES)
+        with pytest.raises(UserError, match="two currencies"):
+            open_chat(server, tmp_path, budget=budget, currency="CNY", **PRICES)
+
+
+# --- concurrency ----------------------------------------------------------------------
+
+
+def test_no_more_at_once_than_the_limit(tmp_path):
+    at_work = most = 0
+    lock = threading.Lock()
+    together = threading.Barrier(3)
+
+    def answer(_: dict) -> Answer:
+        nonlocal at_work, most
+        with lock:
+            at_work += 1
+            most = max(most, at_work)
+        together.wait(timeout=30)
+        with lock:
+            at_work -= 1
+        return says("4")
+
+    with serving(answer) as server, open_chat(server, tmp_path, requests_at_once=3) as chat:
+        outcomes = list(chat.ask_all([request(seed=seed) for seed in range(9)]))
+    assert len(outcomes) == 9
+    assert most == 3
+
+
+STOPPED = """
+import sys
+from pathlib import Path
+from shiyan.chat import Chat, ChatRequest, Message
+from shiyan.config import ApiModelParams
+from shiyan.stage import run_stage
+from shiyan.work import WorkCache
+
+def main():
+    params = ApiModelParams(kind="api", base_url=sys.argv[1], model="m", key_variable=None,
+                            family="f", requests_at_once=2)
+    asked = [ChatRequest((Message("user", str(n)),), 0.0, 1.0, 9, None) for n in range(4)]
+    with Chat("m", params, cache=WorkCache(Path(sys.argv[2])), at_once=1) as chat:
+        list(chat.ask_all(asked))
+
+run_stage(main)
+"""
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_stopped_run_keeps_what_was_finished(tmp_path, sent, code):
+    """Ctrl-C ends at once though two requests hang; after kill -9 nothing is lost either."""
+    hung = threading.Semaphore(0)
+
+    def answer(body: dict) -> Answer:
+        if body["messages"][0]["content"] in "01":
+            return says("4")
+        hung.release()
+        return Answer(hangs=True)
+
+    with serving(answer) as server:
+        command = [sys.executable, "-c", STOPPED, server.url, str(tmp_path)]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, encoding="utf-8")
+        for _ in range(2):
+            assert hung.acquire(timeout=60)
+        os.kill(process.pid, sent)
+        _, told = process.communicate(timeout=10)
+        assert process.returncode == code
+        if sent == signal.SIGINT:
+            assert "stopped; what was finished is kept" in told
+            assert "Traceback" not in told
+    params = server.params(model="m")
+    chat = Chat("m", params, cache=WorkCache(tmp_path), at_once=1)
+    asked = [ChatRequest((Message("user", str(n)),), 0.0, 1.0, 9, None) for n in range(4)]
+    assert [chat.kept(one) is not None for one in asked] == [True, True, False, False]
+
+
+# --- proxies --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"},
+        {"all_proxy": "socks://127.0.0.1:9"},
+        {"ALL_PROXY": "socks5h://127.0.0.1:9"},
+        {"http_proxy": "http://user:secret@127.0.0.1:9"},
+        {"HTTP_PROXY": "127.0.0.1:9"},
+        {"NO_PROXY": "localhost", "http_proxy": "http://127.0.0.1:9"},
+    ],
+)
+def test_loopback_never_goes_through_a_proxy(tmp_path, monkeypatch, variables):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with serving([says("4")]) as server, open_chat(server, tmp_path) as chat:
+        assert isinstance(chat.ask(request()), ChatReply)
+
+
+def clear_proxies(monkeypatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+def remote() -> ApiModelParams:
+    return ApiModelParams(
+        kind="api",
+        base_url="http://api.example.invalid/v1",
+        model="m",
+        key_variable=None,
+        family="f",
+    )
+
+
+def test_a_proxy_that_cannot_be_used_is_named(tmp_path, monkeypatch):
+    clear_proxies(monkeypatch)
+    monkeypatch.setenv("ALL_PROXY", "socks5h://user:secret@127.0.0.1:9")
+    with (
+        Chat("far", remote(), cache=WorkCache(tmp_path), at_once=1) as chat,
+        pytest.raises(UserError, match="ALL_PROXY names a proxy of scheme socks5h") as error,
+    ):
+        chat.ask(request())
+    assert "secret" not in str(error.value)
+
+
+def test_a_remote_api_is_asked_through_the_proxy(tmp_path, monkeypatch):
+    """The proxy's own page is no reply, and its credentials are never told."""
+    clear_proxies(monkeypatch)
+    page = Answer(body=b"<html>who are you</html>", headers={"Content-Type": "text/html"})
+    with serving([page]) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://user:secret@127.0.0.1:{proxy.http.server_port}")
+        patience = Patience(tries=2, first_wait=0.0)
+        with Chat("far", remote(), cache=WorkCache(tmp_path), at_once=1, patience=patience) as chat:
+            outcome = chat.ask(request())
+        assert isinstance(outcome, ChatFailure)
+        assert outcome.reason == "answered with text/html, not a chat completion (after 2 tries)"
+        assert len(proxy.requests) == 2
+
+
+def test_a_proxy_that_nobody_runs_is_named(tmp_path, monkeypatch, waits):
+    clear_proxies(monkeypatch)
+    monkeypatch.setenv("http_proxy", "http://user:secret@127.0.0.1:9")
+    with (
+        Chat("far", remote(), cache=WorkCache(tmp_path), at_once=1) as chat,
+        pytest.raises(UserError, match="through the proxy that http_proxy names") as error,
+    ):
+        chat.ask(request())
+    assert "secret" not in str(error.value)
+
+
+# --- the collected cases --------------------------------------------------------------
+
+
+def replayed(path: Path) -> list[Answer]:
+    """The canned answers of a case as this module's."""
+    answers = []
+    for entry in json.loads(path.read_text(encoding="utf-8")):
+        if "chunks_hex" in entry:
+            body = b"".join(bytes.fromhex(chunk) for chunk in entry["chunks_hex"])
+        else:
+            body = entry.get("body", {})
+        answers.append(Answer(entry.get("status", 200), body, entry.get("headers", {})))
+    return answers
+
+
+@pytest.mark.skipif(not CASES.is_dir(), reason="the collected cases are not here")
+@pytest.mark.parametrize(
+    ("case", "requests"),
+    [
+        ("61-retry-after/seconds.json", 3),
+        ("61-retry-after/date.json", 6),
+        ("61-retry-after/storm.json", 6),
+        ("63-error-inside-200/responses.json", 8),
+        ("67-stream-split/midstream.json", 2),
+    ],
+)
+def test_collected_cases_that_end_in_a_reply(tmp_path, waits, case, requests):
+    with serving(replayed(CASES / case)) as server, open_chat(server, tmp_path) as chat:
+        outcome = chat.ask(request())
+        assert isinstance(outcome, ChatReply)
+        assert outcome.text in ("4", "水洼学会了天空")
+        assert len(server.requests) == requests
+
+
+@pytest.mark.skipif(not CASES.is_dir(), reason="the collected cases are not here")
+@pytest.mark.parametrize("name", ["bytes1", "bytes7", "crlf"])
+def test_collected_streams_are_read_whole(tmp_path, name):
+    answers = replayed(CASES / "67-stream-split" / f"{name}.json")
+    with serving(answers) as server, open_chat(server, tmp_path) as chat:
+        outcome = chat.ask(request())
+        assert isinstance(outcome, ChatReply)
+        assert outcome.text == "水洼学会了天空\n𫛛"
+        assert outcome.reasoning == "先想"
+        assert (outcome.prompt_tokens, outcome.completion_tokens) == (5, 9)
+
+
+@pytest.mark.skipif(not CASES.is_dir(), reason="the collected cases are not here")
+def test_a_collected_stream_that_breaks_is_no_reply(tmp_path, waits):
+    answers = replayed(CASES / "67-stream-split/nodone.json")
+    with serving(answers) as server, open_chat(server, tmp_path) as chat:
+        outcome = chat.ask(request())
+        assert isinstance(outcome, ChatFailure)
+        assert "without a finish_reason" in outcome.reason
+        assert not list(tmp_path.rglob("chat/*"))
+
+
+@pytest.mark.skipif(not CASES.is_dir(), reason="the collected cases are not here")
+def test_the_collected_filters_are_all_known(tmp_path):
+    answers = replayed(CASES / "65-content-filter/responses.json")
+    with serving(answers) as server, open_chat(server, tmp_path) as chat:
+        asked = [request(seed=seed) for seed in range(len(answers))]
+        outcomes = [outcome for _, outcome in chat.ask_all(asked)]
+        kinds = [getattr(outcome, "kind", "reply") for outcome in outcomes]
+        assert kinds == ["filtered"] * (len(answers) - 1) + ["reply"]
+        assert len(server.requests) == len(answers)
+
+
+@pytest.mark.skipif(not CASES.is_dir(), reason="the collected cases are not here")
+@pytest.mark.parametrize(
+    ("case", "kind", "words"),
+    [
+        ("64-context-length-400/responses.json", "too_long", "5321 tokens, limit 4096"),
+        ("64-context-length-400/llamacpp.json", "too_long", "5,321 tokens"),
+        ("64-context-length-400/maxtok.json", "rejected", "max_tokens 40000 not allowed (1 to"),
+        ("68-reasoning-only/responses.json", "reasoning_only", "raise max_tokens"),
+    ],
+)
+def test_collected_cases_that_end_in_a_failure(tmp_path, case, kind, words):
+    with serving(replayed(CASES / case)) as server, open_chat(server, tmp_path) as chat:
+        outcome = chat.ask(request())
+        assert isinstance(outcome, ChatFailure)
+        assert outcome.kind == kind
+        assert words in outcome.reason
+        assert len(server.requests) == 1
+
+
+@pytest.mark.skipif(not CASES.is_dir(), reason="the collected cases are not here")
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("61-retry-after/long.json", "3600 s"),
+        ("63-error-inside-200/final.json", "模型不存在"),
+        ("65-content-filter/plain403.json", "denied access with this key"),
+    ],
+)
+def test_collected_cases_that_stop_the_run(tmp_path, case, words):
+    with (
+        serving(replayed(CASES / case)) as server,
+        open_chat(server, tmp_path) as chat,
+        pytest.raises(UserError, match=words),
+    ):
+        chat.ask(request())
