@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from tqdm import tqdm
+
 from shiyan import poem
 
 N = 3
@@ -92,7 +94,8 @@ def _pairs(sets: Mapping[str, frozenset[str]], threshold: float) -> Iterator[tup
     by_rarity = sorted(frequency, key=lambda gram: (frequency[gram], gram))
     rank = {gram: place for place, gram in enumerate(by_rarity)}
     index: dict[int, list[int]] = defaultdict(list)
-    for number, members in enumerate(order):
+    bar = tqdm(order, "near-duplicates", disable=len(order) < 20_000, leave=False)
+    for number, members in enumerate(bar):
         least = _ceil(threshold * len(members))
         prefix = sorted(map(rank.__getitem__, members))[: len(members) - least + SHARED]
         met: Counter[int] = Counter()

@@ -173,7 +173,7 @@ def _read_jsonl(
 ) -> tuple[list[UserPoem], list[str]]:
     lines, encoding = _lines(path, raw)
     objects: list[tuple[int, dict[str, Any] | UserError]] = []
-    for number, line in enumerate(tqdm(lines, path.name, disable=len(lines) < 20_000), start=1):
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
@@ -188,7 +188,7 @@ def _read_jsonl(
     fields, notices = _fields(path, tuple(keys), columns) if keys else ({}, [])
     rows = []
     n_unnamed = 0
-    for number, value in objects:
+    for number, value in tqdm(objects, path.name, disable=len(objects) < 20_000):
         place = f"{path}:{number}"
         if isinstance(value, UserError):
             why = "not UTF-8" if " is not UTF-8 " in str(value) else "not a JSON object"
@@ -365,7 +365,7 @@ def _fields(
     if "text" not in fields:
         raise UserError(
             f"{path} has no column with the poems (text, 正文 or content); it has "
-            f"{', '.join(found)}: name it by corpus.columns, e.g. {{text: {found[0]}}}"
+            f"{', '.join(found)}: name it, e.g. -S '+corpus.columns.text=\"{found[0]}\"'"
         )
     used = {column for present in fields.values() for column in present}
     ignored = [name for name in found if name not in used]
