@@ -48,7 +48,7 @@ def run(answer, folder, settings=None, readings=READINGS) -> tuple[list[Judgment
     with scripted_judge(answer) as scripted:
         tasks = plan(settings, readings=readings)
         models = {"scripted": scripted.params}
-        judgments = judge(tasks, settings, TEXTS, models, WorkCache(folder), Budget(None))
+        judgments = judge(tasks, settings, models, WorkCache(folder), Budget(None))
     return judgments, scripted.requests
 
 
@@ -76,9 +76,9 @@ def test_finished_judgments_are_never_asked_for_again(tmp_path):
     settings, cache = params(), WorkCache(tmp_path)
     with scripted_judge(lambda _: WHOLE) as scripted:
         models = {"scripted": scripted.params}
-        first = judge(plan(settings), settings, TEXTS, models, cache, Budget(None))
+        first = judge(plan(settings), settings, models, cache, Budget(None))
         asked = len(scripted.requests)
-        again = judge(plan(settings), settings, TEXTS, models, cache, Budget(None))
+        again = judge(plan(settings), settings, models, cache, Budget(None))
         assert len(scripted.requests) == asked == 5
     assert again == first
 

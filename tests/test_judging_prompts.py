@@ -138,7 +138,7 @@ def test_a_poem_is_shown_with_its_heading(title, cipai, heading):
 
 
 def test_asking_again_says_what_was_missing():
-    text = again_request(MODERN, POLLER, {"节奏": "a range (70-80)", "现代性": "no score"})
+    text = again_request(MODERN["again"], POLLER, {"节奏": "a range (70-80)", "现代性": "no score"})
     assert "节奏、现代性（a range (70-80)；no score）" in text
     assert "0到100" in text
 

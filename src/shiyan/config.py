@@ -386,6 +386,12 @@ class JudgeParams(Params):
     budget: float | None = Field(gt=0)
     requests_at_once: int = Field(gt=0)
     resamples: int = Field(gt=0)
+    probes: tuple[
+        Literal["other_poem", "empty", "swapped_content", "first_sentence", "praise", "orders"], ...
+    ] = ()
+    """Doctored readings judged beside the true ones: does the judge notice?"""
+    quality_poems: int = Field(default=0, ge=0)
+    """How many ci of each source are rated 1-5 for quality (CCiV, section 2.3)."""
 
 
 class TrackParams(Params):

@@ -1,5 +1,6 @@
 """Asking judges: which readings by which judge under which prompt, and what came of it."""
 
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,10 +13,14 @@ from shiyan.judging.prompts import (
     again_request,
     judge_prompt,
     poller_request,
+    quality_request,
 )
 from shiyan.judging.rubric import RUBRICS, Rubric
 from shiyan.records import Judgment, Persona, Poem, Understanding
 from shiyan.work import WorkCache, digest
+
+QUALITY = "quality"
+"""The prompt_id of ci quality ratings."""
 
 GENRE = {"poller": "modern", "poller_ci": "ci"}
 """The prompts of a set name the genre, so they fit no other."""
@@ -34,6 +39,8 @@ class Task:
     persona_id: str | None = None
     text: str = ""
     """The request; empty where there is an obstacle."""
+    again: str = ""
+    """How to ask once more; see `prompts.again_request`."""
     obstacle: str | None = None
     """Why nobody can be asked."""
 
@@ -82,6 +89,7 @@ def plan_readings(
                         sample,
                         poem.author if prompt.persona else None,
                         "" if lacks else text,
+                        texts["again"],
                         f"there is no persona of {poem.author!r}" if lacks else None,
                     )
                     tasks.append(task)
@@ -97,6 +105,46 @@ def plan_readings(
             t.sample_index,
         ),
     )
+
+
+def plan_quality(params: JudgeParams, texts: Texts, poems: Iterable[Poem]) -> list[Task]:
+    """Ratings of ci on Informativeness and Aesthetic (CCiV, section 2.3), a judge after the other.
+
+    `params.quality_poems` of each source, drawn by seed: of the human ci, and of every
+    generator with every prompt.
+    """
+    rubric = RUBRICS["ci_quality"]
+    sources: dict[str, list[Poem]] = {}
+    for poem in poems:
+        if poem.genre == "ci":
+            sources.setdefault(source_of(poem), []).append(poem)
+    chosen: list[Poem] = []
+    for source, own in sorted(sources.items()):
+        drawn = random.Random(f"{params.seed}|{source}")
+        own = sorted(own, key=lambda poem: poem.poem_id)
+        chosen += drawn.sample(own, min(params.quality_poems, len(own)))
+    return [
+        Task(
+            poem.poem_id,
+            poem.poem_id,
+            judge,
+            QUALITY,
+            rubric,
+            sample,
+            text=quality_request(texts, rubric, poem),
+            again=texts["again"],
+        )
+        for judge in params.models
+        for poem in chosen
+        for sample in range(params.repeats)
+    ]
+
+
+def source_of(poem: Poem) -> str:
+    """`human`, or the generator and its prompt."""
+    if poem.generation is None:
+        return "human"
+    return f"{poem.generation.generator} {poem.generation.prompt_id}"
 
 
 def _read_poem(understanding: Understanding, poem_of: Mapping[str, Poem], prompt_set: str) -> Poem:
@@ -131,11 +179,11 @@ class _Course:
     prompt_tokens: list[int | None] = field(default_factory=list)
     completion_tokens: list[int | None] = field(default_factory=list)
 
-    def request(self, params: JudgeParams, texts: Texts) -> ChatRequest:
+    def request(self, params: JudgeParams) -> ChatRequest:
         """The first request, or the one that says what the last reply was missing."""
         messages = [Message("user", self.task.text)]
         if self.reply is not None and self.verdict is not None:
-            again = again_request(texts, self.task.rubric, self.verdict.problems)
+            again = again_request(self.task.again, self.task.rubric, self.verdict.problems)
             messages += [Message("assistant", self.reply.answer), Message("user", again)]
         return ChatRequest(
             messages=tuple(messages),
@@ -169,7 +217,6 @@ class _Course:
 def judge(
     tasks: Sequence[Task],
     params: JudgeParams,
-    texts: Texts,
     models: Mapping[str, AnyModelParams],
     cache: WorkCache,
     budget: Budget,
@@ -187,18 +234,18 @@ def judge(
         with Chat(
             name, models[name], cache=cache, at_once=params.requests_at_once, budget=budget
         ) as chat:
-            _ask(courses, chat, params, texts)
+            _ask(courses, chat, params)
         for course in courses:
             judgments[course.task.judgment_id] = judgment_of(course)
     return [judgments.get(task.judgment_id) or _unasked(task) for task in tasks]
 
 
-def _ask(courses: Sequence[_Course], chat: Chat, params: JudgeParams, texts: Texts) -> None:
+def _ask(courses: Sequence[_Course], chat: Chat, params: JudgeParams) -> None:
     waiting = list(courses)
     for attempt in range(params.attempts):
         asked: dict[ChatRequest, list[_Course]] = {}
         for course in waiting:
-            asked.setdefault(course.request(params, texts), []).append(course)
+            asked.setdefault(course.request(params), []).append(course)
         what = "judgments" if attempt == 0 else "judgments asked again"
         for request, outcome in chat.ask_all(list(asked), what):
             for course in asked[request]:
@@ -270,14 +317,14 @@ def _unasked(task: Task) -> Judgment:
 
 
 def made(
-    params: JudgeParams, texts: Texts, models: Mapping[str, AnyModelParams]
+    params: JudgeParams, prompts: PromptTexts, models: Mapping[str, AnyModelParams]
 ) -> dict[str, str | int | float]:
     """How the judgments came to be: judges by their bytes or address, prompts, sampling."""
     return {
         **{f"judge {name}": _identity(models[name]) for name in params.models},
         "prompt_set": params.prompt_set,
         "prompts": " ".join(params.prompts),
-        "prompt_texts_sha256": digest(texts),
+        "prompt_texts_sha256": digest(getattr(prompts, params.prompt_set)),
         "temperature": params.temperature,
         "top_p": params.top_p,
         "max_tokens": params.max_tokens,

@@ -109,10 +109,10 @@ def quality_request(texts: Texts, rubric: Rubric, poem: Poem) -> str:
     return "\n\n".join([texts["task"], meanings, texts["rules"], material, _answer(texts, rubric)])
 
 
-def again_request(texts: Texts, rubric: Rubric, problems: Mapping[str, str]) -> str:
+def again_request(template: str, rubric: Rubric, problems: Mapping[str, str]) -> str:
     """What a judge is told whose reply could not be read whole: which scores, and why."""
     return filled(
-        texts["again"],
+        template,
         missing="、".join(problems),
         why="；".join(dict.fromkeys(map(neutralised, problems.values()))),
         lowest=f"{rubric.lowest:g}",

@@ -30,7 +30,7 @@ from shiyan.judging.rubric import Rubric
 
 _BOUNDARY = (
     "总结|总评|总体|总的|总分|总得分|综合|平均|整体|小结|结论|结语|(?:评分|分数)?汇总|备注|附注|注|建议"
-    "|(?:我的)?角色|身份|summary|overall|total|average|(?:in )?conclusion|note|role"
+    "|(?:我的)?角色|身份|表[现达]手法|summary|overall|total|average|(?:in )?conclusion|note|role"
 )
 _NUMBERING = (
     r"(?:[（(\[【]\s*(?:\d{1,2}|[一二三四五六七八九十]{1,3}|[a-hA-H])\s*[)）\]】]"
@@ -138,6 +138,15 @@ def _heads(text: str, rubric: Rubric, is_cut: bool) -> list[_Section]:
         elif is_line and (opened := _OPEN.match(text, match.end())):
             heads.append(_Section(start, opened.end(), dimension))
     return sorted(heads, key=lambda head: head.start)
+
+
+def section_span(text: str, dimension: str, rubric: Rubric) -> tuple[int, int] | None:
+    """(start, end) of a dimension's first section, its heading included."""
+    heads = _heads(text, rubric, is_cut=False)
+    for head, following in zip_longest(heads, heads[1:]):
+        if head.dimension == dimension:
+            return head.start, following.start if following else len(text)
+    return None
 
 
 def _before(text: str, at: int) -> str:
