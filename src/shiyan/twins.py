@@ -4,6 +4,7 @@ A shared service: `collection` names the twins, `splits` keeps them in one fold.
 """
 
 import math
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -38,7 +39,7 @@ def twins(texts: Mapping[str, str], threshold: float) -> list[tuple[str, ...]]:
         threshold: 0 < threshold <= 1.
     """
     parent = {name: name for name in texts}
-    for a, b in _pairs({name: grams(text) for name, text in texts.items()}, threshold):
+    for a, b in _pairs(_numbered(texts), threshold):
         parent[root(parent, a)] = root(parent, b)
     families: dict[str, list[str]] = defaultdict(list)
     for name in texts:
@@ -81,34 +82,45 @@ def _converter() -> Any:
     return OpenCC("t2s")
 
 
-def _pairs(sets: Mapping[str, frozenset[str]], threshold: float) -> Iterator[tuple[str, str]]:
+def _numbered(texts: Mapping[str, str]) -> "dict[str, array[int]]":
+    """The grams of each text as sorted numbers: a tenth of what sets of strings would take."""
+    numbers: dict[str, int] = {}
+    return {
+        name: array("I", sorted(numbers.setdefault(gram, len(numbers)) for gram in grams(text)))
+        for name, text in texts.items()
+    }
+
+
+def _pairs(sets: "Mapping[str, array[int]]", threshold: float) -> Iterator[tuple[str, str]]:
     """Pairs of names whose sets are at least as alike as the threshold; of equal sets only
     as many pairs as join them all."""
-    same: dict[frozenset[str], str] = {}
+    same: dict[bytes, str] = {}
     for name, members in sets.items():
-        if members and same.setdefault(members, name) != name:
-            yield same[members], name
-    frequency = Counter(gram for members in same for gram in members)
+        if members and same.setdefault(members.tobytes(), name) != name:
+            yield same[members.tobytes()], name
     # By size, so that a set meets only smaller ones and their sizes bound the search.
-    order = sorted(same, key=lambda members: (len(members), same[members]))
+    order = sorted(same.values(), key=lambda name: (len(sets[name]), name))
+    frequency = Counter(gram for name in order for gram in sets[name])
     by_rarity = sorted(frequency, key=lambda gram: (frequency[gram], gram))
     rank = {gram: place for place, gram in enumerate(by_rarity)}
     index: dict[int, list[int]] = defaultdict(list)
     bar = tqdm(order, "near-duplicates", disable=len(order) < 20_000, leave=False)
-    for number, members in enumerate(bar):
-        least = _ceil(threshold * len(members))
-        prefix = sorted(map(rank.__getitem__, members))[: len(members) - least + SHARED]
+    for number, name in enumerate(bar):
+        own = set(sets[name])
+        least = _ceil(threshold * len(own))
+        prefix = sorted(map(rank.__getitem__, own))[: len(own) - least + SHARED]
         met: Counter[int] = Counter()
         for gram in prefix:
             met.update(index[gram])
             index[gram].append(number)
         wanted = min(SHARED, least)
         for other, shared in met.items():
-            if shared < wanted or len(order[other]) < threshold * len(members) - 1e-9:
+            theirs = sets[order[other]]
+            if shared < wanted or len(theirs) < threshold * len(own) - 1e-9:
                 continue
-            common = len(members & order[other])
-            if common >= threshold * (len(members) + len(order[other]) - common) - 1e-9:
-                yield same[order[other]], same[members]
+            common = len(own.intersection(theirs))
+            if common >= threshold * (len(own) + len(theirs) - common) - 1e-9:
+                yield order[other], name
 
 
 def _ceil(value: float) -> int:
