@@ -66,6 +66,7 @@ __all__ = [
     "Outcome",
     "Patience",
     "Usage",
+    "price",
 ]
 
 AnyModelParams = ApiModelParams | HubModelParams | LocalModelParams
@@ -268,7 +269,7 @@ class Chat:
         self.params = params
         self.usage = Usage()
         self._cache = cache
-        self._at_once = params.requests_at_once if isinstance(params, ApiModelParams) else at_once
+        self.at_once = params.requests_at_once if isinstance(params, ApiModelParams) else at_once
         self._budget = budget if budget is not None else Budget(None)
         self._budget.admit(name, params)
         self._patience = patience if patience is not None else Patience()
@@ -384,7 +385,7 @@ class Chat:
             rest = iter(requests)
             out_of_money = False
             while True:
-                while not out_of_money and len(running) < self._at_once:
+                while not out_of_money and len(running) < self.at_once:
                     if (request := next(rest, None)) is None:
                         break
                     most = self._most_cost(request)
@@ -578,7 +579,7 @@ class Chat:
             self._server = LlamaServer(
                 self.name,
                 models.model_file(self.name, self.params),
-                self._at_once,
+                self.at_once,
                 self.params.context,
             )
         # Whatever these variables hold belongs to OpenAI and to no other provider.

@@ -1,6 +1,7 @@
 """Asking judges: which readings by which judge under which prompt, and what came of it."""
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -255,6 +256,27 @@ def _ask(courses: Sequence[_Course], chat: Chat, params: JudgeParams) -> None:
             return
 
 
+def first_request(task: Task, params: JudgeParams) -> ChatRequest:
+    """What a task asks at first."""
+    return _Course(task).request(params)
+
+
+def still_to_ask(tasks: Iterable[Task], chat: Chat, params: JudgeParams) -> list[ChatRequest]:
+    """The next request of every task that the cache does not settle yet; nothing is asked."""
+    requests: dict[ChatRequest, None] = {}
+    for task in tasks:
+        course = _Course(task)
+        for _ in range(params.attempts):
+            outcome = chat.kept(course.request(params))
+            if outcome is None:
+                requests[course.request(params)] = None
+                break
+            course.take(outcome)
+            if not course.wants_another:
+                break
+    return list(requests)
+
+
 def judgment_of(course: _Course) -> Judgment:
     """The record of an asked task."""
     task, verdict, reply = course.task, course.verdict, course.reply
@@ -368,3 +390,45 @@ REQUIRED = {
     "poller_ci": _POLLER_PIECES,
     "ci_quality": ("task", "meanings", "rules", "material", "answer", "answer_line", "again"),
 }
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a run would ask of one judge.
+
+    Attributes:
+        requests: judgments; a reply that cannot be read whole is asked for once more.
+        prompt_characters: of all requests together.
+        obstacles: judgments nobody can give, by reason.
+    """
+
+    judge: str
+    requests: int
+    prompt_characters: int
+    obstacles: Mapping[str, int]
+
+
+def planned_requests(tasks: Sequence[Task]) -> list[Planned]:
+    """What `judge` would ask, judge by judge, before anything is asked."""
+    planned = []
+    for name in dict.fromkeys(task.judge for task in tasks):
+        mine = [task for task in tasks if task.judge == name]
+        asked = [task for task in mine if task.obstacle is None]
+        obstacles = Counter(task.obstacle for task in mine if task.obstacle is not None)
+        planned.append(Planned(name, len(asked), sum(len(t.text) for t in asked), obstacles))
+    return planned
+
+
+def still_to_ask(tasks: Sequence[Task], chat: Chat, params: JudgeParams) -> list[ChatRequest]:
+    """The next request of every task of this judge that the cache does not settle yet."""
+    requests = []
+    for course in (_Course(task) for task in tasks if task.judge == chat.name):
+        for _ in range(params.attempts if course.task.obstacle is None else 0):
+            request = course.request(params)
+            if (outcome := chat.kept(request)) is None:
+                requests.append(request)
+                break
+            course.take(outcome)
+            if not course.wants_another:
+                break
+    return requests

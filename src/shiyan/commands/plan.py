@@ -1,0 +1,223 @@
+"""Say what a run would ask of each LLM before it is asked: replies, tokens, money, hours.
+
+Counts are exact for what a first attempt needs; a reply that is no poem is asked for
+again, at most `attempts` times. Lengths, money and hours are measured on the model's
+replies that are kept already; where there are none of a kind, `max_tokens` is the upper
+bound, and the hours follow from the model's tokens a second in other work, if any.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from rich.console import Console
+from rich.table import Table
+
+from shiyan import planning
+from shiyan.chat import Chat, ChatReply, ChatRequest, price
+from shiyan.config import ApiModelParams, GenerateParams, JudgeParams, PathsParams, load_params
+from shiyan.generation import run as generation
+from shiyan.work import WorkCache
+
+WIDTH = 118
+TOKENS_A_CHARACTER = 1.0
+"""Of a prompt, where nothing is measured; Chinese mostly takes less."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one model is to do for one stage.
+
+    Attributes:
+        needed: replies that the stage rests on.
+        kept: of these, settled by what is in the work cache.
+        to_ask: requests that a run would send, further attempts apart.
+        prompt_tokens, completion_tokens: of those requests; None where they are not known.
+        money: in `currency`; None where the model's prices are not given.
+        hours: None where nothing of the model is measured yet.
+        measured_on: kept replies that the lengths and hours come from.
+    """
+
+    stage: str
+    model: str
+    what: str
+    needed: int
+    kept: int
+    to_ask: int
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    money: float | None
+    currency: str | None
+    hours: float | None
+    measured_on: int
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one object a line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    paths, cache = load_params("paths", PathsParams), WorkCache()
+    speeds: Speeds = {}
+    rows = [*rows_of_generate(paths, cache, speeds), *rows_of_judge(paths, cache, speeds)]
+    if arguments.json:
+        for row in rows:
+            print(json.dumps(dataclasses.asdict(row), ensure_ascii=False))
+    else:
+        console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+        console.print(table_of(rows))
+    for notice in budget_notices(rows):
+        sys.stderr.write(f"notice: {notice}\n")
+    return 0
+
+
+Speeds = dict[str, float]
+"""Model -> seconds a reply's token takes with the others at work, as measured."""
+
+
+def rows_of_generate(paths: PathsParams, cache: WorkCache, speeds: Speeds) -> list[Row]:
+    """Poems and readings of every model, as the generate stage would ask for them."""
+    work = planning.planned_generation(paths, cache)
+    params = work.params
+    if params.replies is not None:
+        sys.stderr.write(f"notice: poems are read from {params.replies} and not asked for\n")
+    rows = []
+    for name, chat in work.chats.items():
+        tasks, reading_tasks = work.of(name)
+        poems, readings = generation.still_to_ask(work, name)
+        first = [task.request(params.sampling, params.seed, 0) for task in tasks]
+        read = [task.request(params.understanding, params.seed, 0) for task in reading_tasks]
+        if tasks:
+            rows.append(row("generate", chat, "poems", first, poems, speeds))
+        if reading_tasks:
+            rows.append(row("generate", chat, "readings", read, readings, speeds))
+    return rows
+
+
+def rows_of_judge(paths: PathsParams, cache: WorkCache, speeds: Speeds) -> list[Row]:
+    """Judgments of every judge; an estimate while the readings are not there yet."""
+    if paths.understandings.exists():
+        return [
+            row("judge", chat, "judgments", first, to_ask, speeds)
+            for chat, first, to_ask in planning.planned_judging(paths, cache)
+        ]
+    params = load_params("judge", JudgeParams)
+    reading = load_params("generate", GenerateParams).understanding
+    items = reading.poems * len(reading.readers)
+    if reading.constructed and reading.poems > 1:
+        items *= 2
+    needed = items * len(params.prompts) * params.repeats
+    sys.stderr.write(
+        f"notice: {paths.understandings} is not there yet; {needed} judgments a judge are "
+        "counted from the parameters, and their tokens are not known\n"
+    )
+    return [
+        Row("judge", name, "judgments", needed, 0, needed, None, None, None, None, None, 0)
+        for name in params.models
+        if needed
+    ]
+
+
+def row(
+    stage: str,
+    chat: Chat,
+    what: str,
+    first: Sequence[ChatRequest],
+    to_ask: Sequence[ChatRequest],
+    speeds: Speeds,
+) -> Row:
+    """Count and measure: `first` are all first requests, `to_ask` what is not kept.
+
+    What is measured of the model goes into `speeds`.
+    """
+    known = [(request, chat.kept(request)) for request in first]
+    replies = [(request, kept) for request, kept in known if isinstance(kept, ChatReply)]
+    ratios = [
+        kept.prompt_tokens / max(characters(request), 1)
+        for request, kept in replies
+        if kept.prompt_tokens
+    ]
+    lengths = [kept.completion_tokens for _, kept in replies if kept.completion_tokens]
+    ratio = mean(ratios) if ratios else TOKENS_A_CHARACTER
+    prompt = sum(characters(request) for request in to_ask) * ratio
+    completion = sum(mean(lengths) if lengths else request.max_tokens for request in to_ask)
+    seconds = sum(kept.seconds for _, kept in replies if kept.completion_tokens)
+    if seconds:
+        speeds[chat.name] = seconds / sum(lengths)
+    speed = speeds.get(chat.name)
+    priced = (
+        isinstance(chat.params, ApiModelParams)
+        and chat.params.price_per_million_prompt is not None
+        and chat.params.price_per_million_completion is not None
+    )
+    free = not isinstance(chat.params, ApiModelParams)
+    return Row(
+        stage=stage,
+        model=chat.name,
+        what=what,
+        needed=len(first),
+        kept=len(first) - len(to_ask),
+        to_ask=len(to_ask),
+        prompt_tokens=round(prompt),
+        completion_tokens=round(completion),
+        money=price(chat.params, prompt, completion) if priced or free else None,
+        currency=chat.params.currency if isinstance(chat.params, ApiModelParams) else None,
+        hours=0.0 if not to_ask else speed and speed * completion / chat.at_once / 3600,
+        measured_on=len(replies),
+    )
+
+
+def characters(request: ChatRequest) -> int:
+    return sum(len(message.content) for message in request.messages)
+
+
+def table_of(rows: Sequence[Row]) -> Table:
+    table = Table(title="What a run would ask", title_justify="left")
+    for name in ("stage", "model", "what"):
+        table.add_column(name)
+    for name in ("needed", "kept", "to ask", "prompt tokens", "reply tokens", "money", "hours"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        bound = "" if row.measured_on or not row.to_ask else "≤ "
+        money = "?" if row.money is None else f"{row.money:.2f} {row.currency or ''}".strip()
+        hours = "?" if row.hours is None else f"{row.hours:.2f}"
+        table.add_row(
+            row.stage,
+            row.model,
+            row.what,
+            f"{row.needed:,}",
+            f"{row.kept:,}",
+            f"{row.to_ask:,}",
+            "?" if row.prompt_tokens is None else f"{row.prompt_tokens:,}",
+            "?" if row.completion_tokens is None else f"{bound}{row.completion_tokens:,}",
+            money,
+            hours,
+        )
+    return table
+
+
+def budget_notices(rows: Sequence[Row]) -> list[str]:
+    """One sentence a stage whose budget would not do, and one a model without prices."""
+    limits = {
+        "generate": load_params("generate", GenerateParams).budget,
+        "judge": load_params("judge", JudgeParams).budget,
+    }
+    notices = []
+    for stage, limit in limits.items():
+        own = [row for row in rows if row.stage == stage and row.to_ask]
+        needed = sum(row.money or 0.0 for row in own)
+        if limit is not None and needed > limit:
+            notices.append(
+                f"{stage}.budget is {limit:g}, and {needed:.2f} are needed; the stage would stop "
+                "before it is done, keeping what was finished"
+            )
+        for name in sorted({row.model for row in own if row.money is None and row.prompt_tokens}):
+            notices.append(
+                f"models.{name} has no prices, so that {stage}'s money is not known; give it "
+                "price_per_million_prompt and price_per_million_completion"
+            )
+    return notices
