@@ -1,7 +1,6 @@
 """Asking judges: which readings by which judge under which prompt, and what came of it."""
 
 import random
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -390,45 +389,3 @@ REQUIRED = {
     "poller_ci": _POLLER_PIECES,
     "ci_quality": ("task", "meanings", "rules", "material", "answer", "answer_line", "again"),
 }
-
-
-@dataclass(frozen=True)
-class Planned:
-    """What a run would ask of one judge.
-
-    Attributes:
-        requests: judgments; a reply that cannot be read whole is asked for once more.
-        prompt_characters: of all requests together.
-        obstacles: judgments nobody can give, by reason.
-    """
-
-    judge: str
-    requests: int
-    prompt_characters: int
-    obstacles: Mapping[str, int]
-
-
-def planned_requests(tasks: Sequence[Task]) -> list[Planned]:
-    """What `judge` would ask, judge by judge, before anything is asked."""
-    planned = []
-    for name in dict.fromkeys(task.judge for task in tasks):
-        mine = [task for task in tasks if task.judge == name]
-        asked = [task for task in mine if task.obstacle is None]
-        obstacles = Counter(task.obstacle for task in mine if task.obstacle is not None)
-        planned.append(Planned(name, len(asked), sum(len(t.text) for t in asked), obstacles))
-    return planned
-
-
-def still_to_ask(tasks: Sequence[Task], chat: Chat, params: JudgeParams) -> list[ChatRequest]:
-    """The next request of every task of this judge that the cache does not settle yet."""
-    requests = []
-    for course in (_Course(task) for task in tasks if task.judge == chat.name):
-        for _ in range(params.attempts if course.task.obstacle is None else 0):
-            request = course.request(params)
-            if (outcome := chat.kept(request)) is None:
-                requests.append(request)
-                break
-            course.take(outcome)
-            if not course.wants_another:
-                break
-    return requests
