@@ -109,6 +109,18 @@ def test_peculiar_poems_are_kept_and_counted(tmp_path):
     }
 
 
+def test_an_llms_poem_is_no_human_one(tmp_path):
+    path = jsonl(
+        tmp_path / "a.jsonl",
+        {"poem_id": "a", "text": "雨停了", "generation": None},
+        {"poem_id": "b", "text": "雪停了", "generation": {"generator": "m"}},
+    )
+    corpus = collect(path)
+    assert [p.poem_id for p in corpus.poems] == ["a"]
+    assert corpus.left_out == {files.BY_LLM: 1}
+    assert len(read_user_poems(path, "modern").poems) == 2  # to be scored like any other
+
+
 def test_a_file_in_gb18030_is_read_and_named(tmp_path):
     row = '{"id":"a","text":"灯还亮着，没有人来关"}\n'
     corpus = collect(write(tmp_path / "a.jsonl", row.encode("gb18030")))

@@ -40,6 +40,7 @@ KINDS = ".jsonl, .csv, .tsv, .xlsx, .txt and .pt files, or a folder of .txt and 
 _POET = re.compile("[\u3400-\u9fff]+_[a-z0-9]+")
 NO_TEXT = "no text"
 NO_CIPAI = "no cipai"
+BY_LLM = "an LLM's poem, and this is the corpus of human ones"
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class UserPoem:
         problem: why the poem cannot be used, as a short name; None if it can.
         detail: the same as a sentence that begins with the place.
         encoding: what the bytes were written in.
+        by_llm: the row says how an LLM wrote it, as our own records do.
     """
 
     place: str
@@ -59,6 +61,7 @@ class UserPoem:
     problem: str | None = None
     detail: str | None = None
     encoding: str = "UTF-8"
+    by_llm: bool = False
 
     @property
     def said(self) -> str:
@@ -112,14 +115,16 @@ def collect(params: FilesParams) -> Corpus:
     """
     path = project_root() / Path(params.path).expanduser()
     read = read_user_poems(path, params.genre, params.columns, needs_cipai=True)
+    rows = [replace(row, problem=BY_LLM) if row.by_llm else row for row in read.rows]
+    read = replace(read, rows=tuple(rows))
     corpus = Corpus(poems=read.poems, notices=list(read.notices), made={"source": params.path})
-    corpus.left_out.update(row.problem for row in read.rows if row.problem)
+    corpus.left_out.update(row.problem for row in rows if row.problem)
     for poem in corpus.poems:
         corpus.flagged.update(flags(poem))
     corpus.flagged.update(
-        f"read as {row.encoding}" for row in read.rows if row.poem and row.encoding != "UTF-8"
+        f"read as {row.encoding}" for row in rows if row.poem and row.encoding != "UTF-8"
     )
-    wrong = [row.said for row in read.rows if row.problem]
+    wrong = [row.said for row in rows if row.problem]
     if not corpus.poems:
         why = f"; of {len(wrong)} the first is: {wrong[0]}" if wrong else ""
         raise UserError(f"{path} holds no poem that can be used{why}")
@@ -196,7 +201,8 @@ def _read_jsonl(
             continue
         values = _values(value, fields)
         n_unnamed += values.get("poem_id") in (None, "")
-        rows.append(_row(place, values, f"{path.stem}-{number:05d}", genre, encoding))
+        made = _row(place, values, f"{path.stem}-{number:05d}", genre, encoding)
+        rows.append(replace(made, by_llm=bool(value.get("generation"))))
     read_as = [f"{path} was read as {encoding}"] if encoding != "UTF-8" else []
     return rows, [*notices, *read_as, *_ids_made(n_unnamed)]
 
