@@ -43,7 +43,7 @@ class Poem(Record):
     poem_id: str = Field(min_length=1)
     title: str
     text: str
-    """The body: lines end in a newline, an empty line parts two stanzas."""
+    """The body: a newline parts two lines, an empty line two stanzas (`poem.normalised`)."""
     genre: Literal["modern", "ci"]
     author: str
     cipai: str | None = None
