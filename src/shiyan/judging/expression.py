@@ -16,7 +16,11 @@ _FULL_WIDTH = {
     # Full-width ，：（）；！？ are what Chinese punctuation is: they stay.
     if chr(code) not in "，：（）；！？"
 }
-_LIKE = str.maketrans("\u3000\u00a0\ufe30\ufe55│┃║", "  ：：|||")
+_LIKE = str.maketrans(
+    "\u3000\u00a0\ufe30\ufe55│┃║內語辭節現維評終後數總給為調綜說釋點",
+    "  ：：|||内语辞节现维评终后数总给为调综说释点",
+)
+"""Among them the traditional characters in the names of dimensions and scores."""
 _TABLE = _FORMAT_CHARACTERS | _FULL_WIDTH | _LIKE
 _HTML_TAG = re.compile(r"(</t[dh]\s*>)|(</tr\s*>)|</?(?:table|tbody|thead|tr|td|th)\b[^>]*>", re.I)
 
@@ -43,7 +47,7 @@ class Reading:
 
 DIGITS = r"\d+(?:\.\d+)?"
 HAN = r"[零〇一二两三四五六七八九十百]+(?:点[零〇一二三四五六七八九]+)?"
-_POINT = "分(?![之钟析为成别明])"
+_POINT = "分(?![钟析为成别明]|之[一二三四五六七八九十几])"
 UNIT = rf"(?:{_POINT}|(?:points?|pts?|marks?)\b)"
 _NUMBER = rf"(?:{DIGITS}|{HAN})"
 
@@ -57,6 +61,8 @@ _END = (
 _FIRST = re.compile(
     rf"(?P<sign>[-−])?(?:(?P<digits>{DIGITS})(?:\s*{UNIT}|(?P<percent>\s*%)|{_END})"
     rf"|(?P<han>{HAN})\s*{_POINT}(?=\s*(?:$|[^\w]|左右|[至到或改调降升]))"
+    # 八十五 is a number by itself, 一 is not (一首好诗).
+    r"|(?P<tens>[一二两三四五六七八九]?[十百][零一二三四五六七八九十]*)(?<=..)(?=\s*(?:$|\n|[，,。.；;)）、]))"
     rf"|百分之(?P<part>{HAN})(?=\s*(?:$|[^\w]))"
     rf"|(?P<full>满分)(?=\s*(?:$|[^\w])))",
     re.IGNORECASE,
@@ -121,7 +127,7 @@ def read_score(text: str, start: int, rubric: Rubric) -> Reading | None:
     end = first.end()
     if first["full"]:
         return Reading(rubric.highest, None, end)
-    value = _number(first["digits"] or first["han"] or first["part"])
+    value = _number(first["digits"] or first["han"] or first["part"] or first["tens"])
     if value is None:
         return Reading(None, f"{first.group().strip()!r} is not one number", end)
     if first["sign"]:

@@ -44,8 +44,8 @@ _MARKS = re.compile(
     re.I,
 )
 _CLAUSE_START = re.compile(
-    r"(?:^|[，,；;。.、：:（(/|!！])\s*[\"'“‘「『【《*_`]*\s*"
-    r"(?:其中|而|但|且|和|与|我?给|我?对|在|就|for)?\s*$",
+    r"(?:^|[，,；;。.、：:（(/|!！\d分])\s*[\"'“‘「『【《*_`]*\s*"
+    r"(?:其中|而|但|且|和|与|我?给|我?对|在|就|for)?\s*[\"'“‘「『【《*_`]*$",
     re.I,
 )
 _SUFFIX = (
@@ -163,11 +163,21 @@ def _tight(text: str, at: int, name: str, rubric: Rubric, is_cut: bool) -> Menti
             continue
         words = SCORE_WORDS.match(text, lead.end())
         start = words.end() if words else lead.end()
-        reading = read_score(text, start, rubric)
+        reading = _beside(text, start, rubric)
         if reading is not None and not (is_cut and _ends_at_cut(text, reading)):
             is_final = IS_FINAL.search(text, at, start) is not None
             return Mention(name, reading, rung=FINAL if is_final else LABELLED)
     return None
+
+
+def _beside(text: str, start: int, rubric: Rubric) -> Reading | None:
+    """The score at `start`, or the one after the colon where that was a weight or total in
+    parentheses: 内容（15%）：90."""
+    reading = read_score(text, start, rubric)
+    if reading is None:
+        return None
+    colon = re.compile(r"\s*[)）\]】]+[*_`]*\s*[:：]\s*[*_`]*").match(text, reading.end)
+    return (read_score(text, colon.end(), rubric) if colon else None) or reading
 
 
 def _ends_at_cut(text: str, reading: Reading) -> bool:
@@ -183,13 +193,15 @@ _LABEL = re.compile(
 )
 _DOUBLE_BRACKETS = re.compile(r"\[\[")
 _CHANGED = re.compile(r"(?:改判?[为成]|调整[为至到]|修正为|更正为|[降升下上]调?[为至到])[:：]?\s*")
+_FROM = rf"(?:{DIGITS}\s*分?\s*[-–—~至到和]\s*)?"
 _BARE_SCORE = re.compile(
-    rf"(?<![\d.\w])(?:{DIGITS}|{HAN})\s*(?:{UNIT}|/|out of)|(?<=[\u4e00-\u9fff]){DIGITS}\s*{UNIT}"
-    rf"|(?<=[给打得评为是到]){HAN}\s*{UNIT}"
+    rf"(?<![\d.\w])(?:{_FROM}{DIGITS}|{HAN})\s*(?:{UNIT}|/|out of)"
+    rf"|(?<=[\u4e00-\u9fff]){_FROM}{DIGITS}\s*{UNIT}"
+    rf"|(?<=[给打得评为是到]){HAN}\s*{UNIT}|(?<=[（(])\d{{2,3}}(?=\s*[)）])"
 )
 _NOT_GIVEN = re.compile(
     r"(?:若|如果.*|假如|假设|如能|要是|否则|可以?[给到达得]到?|本[可应该]|还?能[给到达]|不是|而非|并非|"
-    r"扣除?了?|减去?了?|[加失丢少差]了?|提[高升]了?|满分|每|及格|高于|低于|超过|不[足到低]|"
+    r"扣除?了?|减去?了?|[加失丢少差]了?|提[高升]了?|满分|每|及格|高于|低于|超过|不[足到低少]于?|至[少多]|最多|接?近|"
     r"if\b.*|(?:would|could) (?:have|be)\b.*|minus|deduct\w*)[^，,。；;\n]{0,8}$",
     re.I,
 )
