@@ -28,6 +28,8 @@ Weights = NDArray[np.float32]
 CLASSES = ("human", "LLM")
 BINS = 10
 """Of the expected calibration error: equally wide, over probabilities 0 … 1."""
+TOLERANCE = 1e-9
+"""For products such as 0.01 * 300, which fall short of 3."""
 
 
 # --- estimates ----------------------------------------------------------------------
@@ -114,7 +116,16 @@ class Draws:
         """Sum of `values` (or the count) over each resample's poems; (B,)."""
         weights = None if values is None else np.asarray(values, np.float64)
         totals = np.bincount(columns, weights, minlength=len(self.groups))
-        return np.asarray(self.weights @ totals, np.float64)
+        return np.asarray(self.weights @ totals.astype(np.float32), np.float64)
+
+    def sums_by(
+        self, columns: NDArray[np.intp], values: Floats, kinds: NDArray[np.intp], n_kinds: int
+    ) -> Floats:
+        """The same for each kind of poem; (B, n_kinds)."""
+        cells = columns * n_kinds + kinds
+        totals = np.bincount(cells, values, minlength=len(self.groups) * n_kinds)
+        table = totals.reshape(-1, n_kinds).astype(np.float32)
+        return np.asarray(self.weights @ table, np.float64)
 
 
 @dataclass(frozen=True)
@@ -319,22 +330,28 @@ class Cell:
         return np.where(human > 0, human, np.nan), np.where(llm > 0, llm, np.nan)
 
     @cached_property
-    def _above(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.intp]]:
-        """LLM poems of each group above, and at or above, each human poem; (G, H) each.
+    def _human(self) -> tuple[Floats, NDArray[np.intp]]:
+        """Scores and columns of the human poems, the highest score first; (H,) each."""
+        scores, columns = self.scores[~self.is_llm], self.columns[~self.is_llm]
+        order = np.argsort(-scores, kind="stable")
+        return scores[order], columns[order]
 
-        Human poems stand in ascending order of score; the last item is their columns.
+    def _beaten_by(self, side: Literal["left", "right"]) -> Weights:
+        """LLM poems of each group above ("left"), or at least level with, each human poem.
+
+        Human poems stand as in `_human`; (G, H).
         """
-        human, llm = self.scores[~self.is_llm], self.scores[self.is_llm]
-        order = np.argsort(human, kind="stable")
+        human, _ = self._human
         size = len(human) + 1
-        tables = []
-        for side in ("left", "right"):
-            below = np.searchsorted(human[order], llm, side)
-            cells = self.columns[self.is_llm] * size + below
-            counts = np.bincount(cells, minlength=len(self.draws.groups) * size)
-            from_top = counts.reshape(-1, size)[:, ::-1].cumsum(1)[:, ::-1]
-            tables.append(from_top[:, 1:].astype(np.float32))
-        return tables[0], tables[1], self.columns[~self.is_llm][order]
+        rank = len(human) - np.searchsorted(human[::-1], self.scores[self.is_llm], side)
+        cells = self.columns[self.is_llm] * size + rank
+        counts = np.bincount(cells, minlength=len(self.draws.groups) * size).reshape(-1, size)
+        # An LLM poem that is above the human poem of rank r is above all the lower ones.
+        return counts.astype(np.float32).cumsum(1)[:, :-1]
+
+    @cached_property
+    def _above(self) -> Weights:
+        return self._beaten_by("left")
 
     def auroc(self) -> Sampled:
         """As the function of that name: w' P w / (w' a * w' b) for group weights w.
@@ -342,12 +359,13 @@ class Cell:
         P holds, for two groups, how many pairs of an LLM's poem of the one and a human
         poem of the other the LLM's wins.
         """
-        above, at_least, human_columns = self._above
-        wins = (above + at_least) / 2
-        by_group = np.zeros((len(self.draws.groups),) * 2, np.float32)
-        np.add.at(by_group.T, human_columns, wins.T)
+        wins = (self._above + self._beaten_by("right")) / 2
+        columns = self._human[1]
+        order = np.argsort(columns, kind="stable")
+        present, starts = np.unique(columns[order], return_index=True)
+        by_group = np.add.reduceat(wins[:, order], starts, axis=1)
         weights = self.draws.weights
-        won = np.einsum("bg,bg->b", weights @ by_group, weights, dtype=np.float64)
+        won = (weights @ by_group * weights[:, present]).sum(1, dtype=np.float64)
         human, llm = self.weight
         return Sampled(auroc(self.labels, self.scores), won / (human * llm))
 
@@ -356,14 +374,14 @@ class Cell:
 
         A point of the ROC curve of these very poems, without interpolation.
         """
-        above, _, human_columns = self._above
-        weights = self.draws.weights[:, human_columns]
-        once = np.ones((1, len(human_columns)), np.float32)
-        found = self.draws.weights, np.ones((1, len(self.draws.groups)), np.float32)
-        human, llm = self.weight
-        resampled = _true_at(weights, above, found[0], limit) / llm
-        value = _true_at(once, above, found[1], limit)[0] / self.is_llm.sum()
-        return Sampled(float(value), np.where(np.isnan(human), np.nan, resampled))
+        human, columns = self._human
+        allowed = math.floor(limit * len(human) + TOLERANCE)
+        llm = self.scores[self.is_llm]
+        value = float((llm > human[allowed]).mean()) if allowed < len(human) else 1.0
+        total, found = self.weight
+        cut = _cuts(self.draws.weights, columns, np.nan_to_num(total), limit)
+        hits = (self._above[:, cut].T * self.draws.weights).sum(1, dtype=np.float64)
+        return Sampled(value, np.where(np.isnan(total), np.nan, hits / found))
 
     def rates(self, threshold: Threshold) -> tuple[Sampled, Sampled]:
         """True and false positive rate at a threshold."""
@@ -400,11 +418,13 @@ class Cell:
         miss = probability - self.labels
         bins = np.minimum((probability * BINS).astype(np.intp), BINS - 1)
         brier = self._balanced_mean(miss**2)
-        gaps = [self._balanced_mean(np.where(bins == b, miss, 0.0)) for b in np.unique(bins)]
-        ece = Sampled(
-            sum(abs(gap.value) for gap in gaps),
-            np.sum([np.abs(gap.resampled) for gap in gaps], axis=0),
-        )
+        value, resampled = np.zeros(BINS), np.zeros((len(self.draws.weights), BINS))
+        for label, weight in enumerate(self.weight):
+            mine = self.labels == label
+            value += np.bincount(bins[mine], miss[mine], minlength=BINS) / mine.sum() / 2
+            sums = self.draws.sums_by(self.columns[mine], miss[mine], bins[mine], BINS)
+            resampled += sums / weight[:, None] / 2
+        ece = Sampled(float(np.abs(value).sum()), np.abs(resampled).sum(1))
         return {"brier": brier, "ece": ece}
 
     def _balanced_mean(self, values: Floats) -> Sampled:
@@ -422,14 +442,21 @@ def _weighted_f1(true: Any, false: Any, llm: Any, human: Any) -> Floats:
     return macro_f1(true * llm, false * human, (1 - true) * llm, (1 - false) * human)
 
 
-def _true_at(human: Weights, above: NDArray[np.float32], groups: Weights, limit: float) -> Floats:
-    """Weight of LLM poems above the lowest cut whose false positives keep the limit; (B,)."""
-    from_top = human[:, ::-1].cumsum(1, dtype=np.float64)[:, ::-1]
-    strictly_above = from_top - human
-    # The tolerance is for products such as 0.01 * 300, which fall short of 3.
-    keeps = strictly_above <= limit * from_top[:, :1] + 1e-9
-    lowest = keeps.argmax(1)
-    return np.asarray(np.einsum("bg,gb->b", groups, above[:, lowest], dtype=np.float64))
+def _cuts(
+    weights: Weights, columns: NDArray[np.intp], total: Floats, limit: float
+) -> NDArray[np.intp]:
+    """The first human poem, from the top, that a resample's limit no longer lets accuse; (B,).
+
+    Only the top is looked at, and more of it where a resample accuses hardly anyone there.
+    """
+    size = min(len(columns), 16 + math.ceil(4 * limit * len(columns)))
+    while True:
+        accused = weights[:, columns[:size]].cumsum(1)
+        beyond = accused > (limit * total + TOLERANCE)[:, None]
+        if size == len(columns) or beyond[:, -1].all():
+            # Where none is beyond the limit (no human poem was drawn) the last will do.
+            return np.where(beyond[:, -1], beyond.argmax(1), size - 1)
+        size = len(columns)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shiyan.errors import UserError
 from shiyan.jsonl import replacing
@@ -53,6 +54,9 @@ MADE = {
     "calibration": "logistic (Platt, 1999) on the train fold; ece: 10 equal bins",
     "interval": "95 %, percentile bootstrap over groups, widened for few groups",
 }
+
+
+Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -94,29 +98,46 @@ class _Scored:
 
     labels: Labels
     scores: Floats
-    groups: list[str]
+    columns: Rows
     n_unscored: int
 
 
 @dataclass(frozen=True)
+class _Subset:
+    """Rows of a table, by fold."""
+
+    name: str
+    train: Rows
+    test: Rows
+
+
+@dataclass(frozen=True)
 class _Table:
-    """Every detector's finite scores by poem, and what each poem is."""
+    """Every detector's scores, and what each poem is; NaN is unscored; n poems.
 
-    poems: Mapping[str, Poem]
-    assignments: Mapping[str, Assignment]
-    scores: dict[str, dict[str, float]] = field(default_factory=dict)
+    Attributes:
+        labels, is_test, columns: (n,); a column is that of the poem's group in `draws`.
+        scores: detector -> (n,).
+    """
 
-    def of(self, detector: str, fold: Fold, poem_ids: Iterable[str]) -> _Scored:
-        """A poem of the fold without a finite score is unscored, whatever the reason."""
-        mine = self.scores[detector]
-        members = [p for p in poem_ids if self.assignments[p].fold == fold]
-        scored = [p for p in members if p in mine]
-        return _Scored(
-            np.array([self.poems[p].label for p in scored], np.int_),
-            np.array([mine[p] for p in scored], np.float64),
-            [self.assignments[p].group_id for p in scored],
-            len(members) - len(scored),
-        )
+    poem_ids: tuple[str, ...]
+    labels: Labels
+    is_test: NDArray[np.bool_]
+    columns: Rows
+    draws: Draws
+    scores: dict[str, Floats]
+    row_of: dict[str, int]
+    seed: int
+
+    def subset(self, name: str, poem_ids: Iterable[str]) -> _Subset:
+        rows = np.sort(np.array([self.row_of[poem_id] for poem_id in poem_ids], np.intp))
+        return _Subset(name, rows[~self.is_test[rows]], rows[self.is_test[rows]])
+
+    def of(self, detector: str, rows: Rows) -> _Scored:
+        scores = self.scores[detector][rows]
+        scored = np.isfinite(scores)
+        kept = rows[scored]
+        return _Scored(self.labels[kept], scores[scored], self.columns[kept], int((~scored).sum()))
 
 
 def evaluate_scores(
@@ -133,28 +154,32 @@ def evaluate_scores(
         UserError: a split that leaks, a poem without a fold, a score of an unknown
             poem, or two scores of one poem by one detector.
     """
+    from threadpoolctl import threadpool_limits
+
     refuse_leaks(poems, assignments)
-    table = _tabled(scores, poems, assignments)
-    draws = Draws.of(
-        (a.group_id for a in assignments.values() if a.fold == "test"), resamples, seed
-    )
-    subsets = evaluated_subsets(poems)
+    # The matrices are small: threads would mostly wait for each other.
+    with threadpool_limits(1):
+        return _evaluation(_tabled(scores, poems, assignments, resamples, seed), poems)
+
+
+def _evaluation(table: _Table, poems: Mapping[str, Poem]) -> Evaluation:
+    subsets = [table.subset(name, ids) for name, ids in evaluated_subsets(poems).items()]
     metrics: dict[str, dict[str, dict[str, Any]]] = {}
     roc_rows: list[dict[str, str | float]] = []
     notices: list[str] = []
     for detector in table.scores:
-        results = {name: _result(table, detector, name, subsets[name], draws) for name in subsets}
+        results = {subset.name: _result(table, detector, subset) for subset in subsets}
         metrics[detector] = {name: result.as_dict() for name, result in results.items()}
         _put_against_baseline(results, metrics[detector])
-        roc_rows += _roc_rows(detector, table.of(detector, "test", subsets["all"]))
+        roc_rows += _roc_rows(detector, table.of(detector, subsets[0].test))
         notices += _notices(detector, metrics[detector])
     return Evaluation(
         metrics,
-        _differences(table, draws),
+        _differences(table),
         roc_rows,
         _distribution_rows(table),
         notices,
-        {**MADE, "resamples": resamples, "seed": seed},
+        {**MADE, "resamples": len(table.draws.weights), "seed": table.seed},
     )
 
 
@@ -191,11 +216,15 @@ def _tabled(
     scores: Sequence[DetectorScore],
     poems: Mapping[str, Poem],
     assignments: Mapping[str, Assignment],
+    resamples: int,
+    seed: int,
 ) -> _Table:
-    table = _Table(poems, assignments)
-    seen = set()
+    """A poem without a record, or whose score is not finite, is unscored."""
+    row_of = {poem_id: row for row, poem_id in enumerate(poems)}
+    by_detector: dict[str, Floats] = {}
+    seen: set[tuple[str, str]] = set()
     for score in scores:
-        if score.poem_id not in poems:
+        if score.poem_id not in row_of:
             raise UserError(
                 f"{score.detector} scored poem {score.poem_id!r}, which is not among the poems; "
                 "score again"
@@ -203,10 +232,28 @@ def _tabled(
         if (score.detector, score.poem_id) in seen:
             raise UserError(f"{score.detector} scored poem {score.poem_id!r} twice; keep one score")
         seen.add((score.detector, score.poem_id))
-        mine = table.scores.setdefault(score.detector, {})
+        if score.detector not in by_detector:
+            by_detector[score.detector] = np.full(len(poems), np.nan)
         if score.score is not None and math.isfinite(score.score):
-            mine[score.poem_id] = score.score
-    return table
+            by_detector[score.detector][row_of[score.poem_id]] = score.score
+    folds = [assignments[poem_id].fold for poem_id in poems]
+    groups = [assignments[poem_id].group_id for poem_id in poems]
+    draws = Draws.of(
+        (group for group, fold in zip(groups, folds, strict=True) if fold == "test"),
+        resamples,
+        seed,
+    )
+    return _Table(
+        tuple(poems),
+        np.array([poem.label for poem in poems.values()], np.int_),
+        np.array([fold == "test" for fold in folds], np.bool_),
+        # Groups of the train fold are never resampled and have no column.
+        np.array([draws.column_of.get(group, -1) for group in groups], np.intp),
+        draws,
+        by_detector,
+        row_of,
+        seed,
+    )
 
 
 @dataclass
@@ -237,13 +284,12 @@ class _Result:
         }
 
 
-def _result(
-    table: _Table, detector: str, subset: str, members: Sequence[str], draws: Draws
-) -> _Result:
-    train, test = (table.of(detector, fold, members) for fold in ("train", "test"))
+def _result(table: _Table, detector: str, subset: _Subset) -> _Result:
+    train, test = (table.of(detector, rows) for rows in (subset.train, subset.test))
     n_human = int((test.labels == 0).sum())
-    result = _Result(len(test.labels), len(set(test.groups)), test.n_unscored, n_human)
-    where = f"train:{subset}"
+    n_groups = len(np.unique(test.columns))
+    result = _Result(len(test.labels), n_groups, test.n_unscored, n_human)
+    where = f"train:{subset.name}"
     if lacking := unusable(train.labels, train.scores):
         needed = (*AT_THRESHOLD, *CALIBRATED)
         result.reasons |= dict.fromkeys(needed, f"no threshold, {where}: {lacking}")
@@ -252,7 +298,7 @@ def _result(
     if reason := unusable(test.labels, test.scores):
         result.reasons |= dict.fromkeys(METRICS, reason)
         return result
-    cell = Cell(test.labels, test.scores, draws.columns(test.groups), draws)
+    cell = Cell(test.labels, test.scores, test.columns, table.draws)
     result.sampled["auroc"] = cell.auroc()
     for name, limit in FALSE_POSITIVE_RATES.items():
         result.sampled[name] = cell.tpr_at_fpr(limit)
@@ -280,22 +326,22 @@ def _put_against_baseline(
                 )
 
 
-def _differences(table: _Table, draws: Draws) -> dict[str, dict[str, Any]]:
+def _differences(table: _Table) -> dict[str, dict[str, Any]]:
     """Each pair of detectors on the poems that both scored."""
     differences: dict[str, dict[str, Any]] = {}
-    computed: dict[tuple[str, frozenset[str]], _Result] = {}
-    n_test = sum(table.assignments[poem_id].fold == "test" for poem_id in table.poems)
+    computed: dict[tuple[str, bytes], _Result] = {}
+    finite = {detector: np.isfinite(scores) for detector, scores in table.scores.items()}
 
-    def result_of(detector: str, members: frozenset[str]) -> _Result:
-        key = detector, members
+    def result_of(detector: str, both: NDArray[np.bool_]) -> _Result:
+        key = detector, both.tobytes()
         if key not in computed:
-            in_order = [p for p in table.poems if p in members]
-            computed[key] = _result(table, detector, "all", in_order, draws)
-            computed[key].n_unscored = n_test - computed[key].n
+            rows = (np.flatnonzero(both & (table.is_test == test)) for test in (False, True))
+            computed[key] = _result(table, detector, _Subset("all", *rows))
+            computed[key].n_unscored = int((table.is_test & ~both).sum())
         return computed[key]
 
     for a, b in combinations(table.scores, 2):
-        both = frozenset(table.scores[a].keys() & table.scores[b].keys())
+        both = finite[a] & finite[b]
         ours, theirs = result_of(a, both), result_of(b, both)
         found = {}
         for metric in COMPARED:
@@ -303,8 +349,8 @@ def _differences(table: _Table, draws: Draws) -> dict[str, dict[str, Any]]:
                 difference = ours.sampled[metric].minus(theirs.sampled[metric])
                 found[metric] = ours.estimate(metric, difference)
             else:
-                reason = ours.reasons.get(metric) or theirs.reasons.get(metric)
-                found[metric] = Estimate(None, None, None, ours.n, 0, reason).as_dict()
+                ours.reasons.setdefault(metric, theirs.reasons.get(metric, ""))
+                found[metric] = ours.estimate(metric, None)
         differences[f"{a} - {b}"] = found
     return differences
 
@@ -336,14 +382,14 @@ def _roc_rows(detector: str, test: _Scored) -> list[dict[str, str | float]]:
 def _distribution_rows(table: _Table) -> list[dict[str, str | float]]:
     return [
         {
-            "poem_id": poem_id,
+            "poem_id": table.poem_ids[row],
             "detector": detector,
-            "label": CLASSES[table.poems[poem_id].label],
-            "fold": table.assignments[poem_id].fold,
-            "score": score,
+            "label": CLASSES[table.labels[row]],
+            "fold": "test" if table.is_test[row] else "train",
+            "score": float(scores[row]),
         }
         for detector, scores in table.scores.items()
-        for poem_id, score in scores.items()
+        for row in np.flatnonzero(np.isfinite(scores)).tolist()
     ]
 
 

@@ -1,0 +1,104 @@
+"""The whole grid of tables from stored scores, and how often an interval holds the truth.
+
+    python bench/metrics.py [--coverage ROUNDS]
+
+Synthetic scores: 800 human poems, 13 prompts and 4 generators that imitate each of
+them, 20 detectors; half of the groups test.
+"""
+
+import argparse
+import math
+import time
+
+import numpy as np
+
+from shiyan.detectors.evaluate import METRICS, evaluate_scores
+from shiyan.metrics import Cell, Draws, Threshold, interval
+from shiyan.records import Assignment, DetectorScore, Generation, Poem
+
+POEMS, PROMPTS, GENERATORS, DETECTORS = 800, 13, 4, 20
+
+
+def corpus() -> dict[str, Poem]:
+    poems = {}
+    for i in range(POEMS):
+        human = Poem(poem_id=f"h{i}", title="", text="山\n水\n云", genre="modern", author="甲")
+        poems[human.poem_id] = human
+        for g in range(GENERATORS):
+            for p in range(1, PROMPTS + 1):
+                generation = Generation(
+                    generator=f"g{g}",
+                    prompt_id=f"P{p}",
+                    seed_poem_id=human.poem_id,
+                    sample_index=0,
+                    reply_sha256="0",
+                )
+                poem_id = f"g{g}-P{p}-{i}"
+                poems[poem_id] = human.model_copy(
+                    update={"poem_id": poem_id, "generation": generation}
+                )
+    return poems
+
+
+def grid(resamples: int) -> None:
+    poems = corpus()
+    assignments = {
+        p.poem_id: Assignment(
+            poem_id=p.poem_id,
+            group_id=p.group_id,
+            fold="test" if int(p.group_id[1:]) % 2 else "train",
+        )
+        for p in poems.values()
+    }
+    rng = np.random.default_rng(0)
+    labels = np.array([p.label for p in poems.values()])
+    scores = []
+    for d in range(DETECTORS):
+        values = rng.normal(size=len(poems)) + 0.1 * d * labels
+        scores += [
+            DetectorScore(poem_id=p, detector=f"d{d}", score=float(v))
+            for p, v in zip(poems, values, strict=True)
+        ]
+    print(f"{len(poems):,} poems, {len(scores):,} scores, {resamples:,} resamples")
+    start, cpu = time.perf_counter(), time.process_time()
+    found = evaluate_scores(scores, poems, assignments, resamples=resamples, seed=0)
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    cells = sum(map(len, found.metrics.values()))
+    print(
+        f"{cells:,} cells of {len(METRICS)} metrics and {len(found.differences)} paired "
+        f"comparisons: {seconds:.1f} s ({cpu:.1f} s of a core), {1000 * cpu / cells:.1f} ms a cell"
+    )
+
+
+def coverage(rounds: int, groups: int) -> None:
+    """Normal scores with a shared part in each group: AUROC Phi(1), macro-F1 Phi(1 / sqrt 2)."""
+    rng = np.random.default_rng(0)
+    labels = np.tile([0, 1, 1], groups)
+    names = np.repeat(np.arange(groups), 3).astype(str)
+    truth = {
+        "auroc": 0.5 * (1 + math.erf(1 / math.sqrt(2))),
+        "macro_f1": 0.5 * (1 + math.erf(0.5)),
+    }
+    held = dict.fromkeys(truth, 0)
+    for _ in range(rounds):
+        noise = np.repeat(rng.normal(size=groups), 3) + rng.normal(size=3 * groups)
+        draws = Draws.of(names, 1000, int(rng.integers(1 << 30)))
+        cell = Cell(labels, 2 * labels + noise, draws.columns(names), draws)
+        at_threshold = cell.at_threshold(Threshold(1.0, "youden", "train"))
+        for name, sampled in (("auroc", cell.auroc()), ("macro_f1", at_threshold["macro_f1"])):
+            low, high, _ = interval(sampled.resampled, groups)
+            held[name] += low is not None and high is not None and low <= truth[name] <= high
+    shares = ", ".join(f"{name} {100 * n / rounds:.1f} %" for name, n in held.items())
+    print(f"{groups} groups, {rounds} rounds: the interval holds the truth: {shares}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--resamples", type=int, default=1000)
+    parser.add_argument("--coverage", type=int, metavar="ROUNDS", default=0)
+    arguments = parser.parse_args()
+    if arguments.coverage:
+        for groups in (15, 30, 100):
+            coverage(arguments.coverage, groups)
+    else:
+        grid(arguments.resamples)
