@@ -92,6 +92,21 @@ def test_an_unscored_judgment_is_left_out_and_counted():
     ]
 
 
+def test_reasons_are_counted_by_kind():
+    reasons = [
+        "内容、语言: a range (70-80); 节奏: no score", "意象: a range (85到90分)", None,
+        "there is no persona of '乙'", "too_long: the prompt of 5,000 tokens does not fit",
+        "内容: 120 is off the scale 0-100", "内容: two verdicts disagree (90, 80)",
+        "no score (the reply was cut off)",
+    ]  # fmt: skip
+    judgments = [judgment(f"u{n}", None, unscored_reason=r) for n, r in enumerate(reasons)]
+    found = evaluation(judgments, [reading(f"u{n}", "p0") for n in range(len(reasons))])
+    assert found.unscored_kinds() == {
+        "a range": 2, "no score": 2, "there is no persona": 1,
+        "too_long": 1, "is off the scale": 1, "two verdicts disagree": 1,
+    }  # fmt: skip
+
+
 def test_reduction_against_p0():
     judgments = [judgment("u0", 90), judgment("u0", 84, prompt="P3")]
     found = evaluation(judgments, THREE[:1], [rating("u0", 80)])

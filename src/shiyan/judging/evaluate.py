@@ -13,6 +13,7 @@ Intervals: whole poems are resampled, the same draws for every judge and prompt.
 """
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -181,11 +182,7 @@ class Evaluation:
         """Everything, nested by judge and prompt; see the README's table of keys."""
         return {
             "counts": self.counts(),
-            "unscored_reasons": dict(
-                Counter(
-                    j.unscored_reason for j in self.judgments if j.unscored_reason
-                ).most_common()
-            ),
+            "unscored_reasons": self.unscored_kinds(),
             "judges": self._by_cell(self.of_cell),
             "best": {source: self.best(source) for source in self._rated_sources()},
             "raters": {source: self.agreement(source) for source in self._rated_sources()},
@@ -226,6 +223,13 @@ class Evaluation:
             "prompt_tokens": sum(j.prompt_tokens or 0 for j in self.judgments),
             "completion_tokens": sum(j.completion_tokens or 0 for j in self.judgments),
         }
+
+    def unscored_kinds(self) -> dict[str, int]:
+        """Kind of reason -> how many judgments have it; details are in the judgments."""
+        kinds: Counter[str] = Counter()
+        for judgment in self.judgments:
+            kinds.update(_kinds(judgment.unscored_reason or ""))
+        return dict(kinds.most_common())
 
     def notices(self) -> list[str]:
         """What a user should know before trusting the numbers."""
@@ -533,6 +537,18 @@ def write_error_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+def _kinds(reason: str) -> set[str]:
+    """'内容: a range (70-80); 语言: no score' -> {'a range', 'no score'}; of a request that
+    failed, the failure's name."""
+    if failed := re.match(r"([a-z_]+): ", reason):
+        return {failed[1]}
+    parts = (part.rpartition(": ")[2] for part in reason.split("; "))
+    return {_DETAIL.sub("", part).strip() for part in parts} - {""}
+
+
+_DETAIL = re.compile(r"\s*\([^()]*\)|\s*(?:of )?'[^']*'|(?<![\w-])-?\d[\d.,/%]*(?:-\d+)?\s*")
 
 
 def _is_whole(judgment: Judgment) -> bool:
