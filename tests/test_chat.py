@@ -189,6 +189,9 @@ def test_tries_end_in_a_reason_with_the_servers_own_words(tmp_path, waits):
         assert isinstance(outcome, ChatFailure)
         assert outcome.reason == "HTTP 503: still warming up (after 8 tries)"
         assert len(server.requests) == 8
+        bodies = WorkCache(tmp_path).get_json("chat_failed", chat.key(request()))
+        assert len(bodies) == 8
+        assert "still warming up" in bodies[0]
         growing = [0.5, 1, 2, 4, 8, 16, 30]
         assert all(g <= w <= 1.25 * g for g, w in zip(growing, waits, strict=True)), waits
 
@@ -324,6 +327,31 @@ def test_a_hub_model_cannot_be_asked(tmp_path):
     params = HubModelParams(kind="hub", repository="a/b", revision="main", family="f")
     with pytest.raises(UserError, match="hub model"):
         Chat("big", params, cache=WorkCache(tmp_path), at_once=1)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "words"),
+    [
+        ("api.example.org/v1", "is no http address"),
+        ("ftp://api.example.org/v1", "is no http address"),
+        ("https://me:secret@api.example.org/v1", "holds credentials"),
+    ],
+)
+def test_an_address_that_cannot_be_asked(tmp_path, base_url, words):
+    params = remote().model_copy(update={"base_url": base_url})
+    with pytest.raises(UserError, match=words) as error:
+        Chat("far", params, cache=WorkCache(tmp_path), at_once=1)
+    assert "secret" not in str(error.value)
+
+
+def test_two_errors_at_once_are_told_as_one(tmp_path, capfd):
+    with (
+        serving([fails(401, "no")]) as server,
+        open_chat(server, tmp_path, requests_at_once=2) as chat,
+        pytest.raises(UserError, match="refused the key"),
+    ):
+        list(chat.ask_all([request("甲"), request("乙")]))
+    assert "never retrieved" not in capfd.readouterr().err
 
 
 # --- money ----------------------------------------------------------------------------

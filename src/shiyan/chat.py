@@ -15,7 +15,8 @@
   comes; the key is the model's identity (sha256, or base_url and model), the messages,
   every sampling parameter, the seed and `sample`. It is never asked for twice, also
   after kill -9. Key, port and concurrency are no part of it.
-- A request that fails is a `ChatFailure`, a value with a reason. What would fail every
+- A request that fails is a `ChatFailure`, a value with a reason; what the server sent
+  instead of a reply is kept for reading under kind "chat_failed". What would fail every
   request (no key, a wrong key, no such model, no money, a server that is gone, the
   budget) is a `UserError`; what was finished until then is kept.
 - Replies are never streamed: `stream` is sent as false, and a server that streams all
@@ -39,6 +40,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -202,8 +204,12 @@ class Patience:
     """Waits double from `first_wait` to here, with up to a quarter of jitter."""
     longest_retry_after: float = 120.0
     """A server that asks for more is left for this run."""
+    connect: float = 5.0
+    """For a connection."""
     timeout: float = 600.0
-    """For one answer; a local model on two cores may need minutes."""
+    """For one answer of an API."""
+    local_timeout: float = 7200.0
+    """Of a local server, which is watched and may share two busy cores."""
     timeouts: int = 2
     """Silent tries before a request is given up."""
     unreachable: int = 3
@@ -265,6 +271,8 @@ class Chat:
                 "name a GGUF (kind: local), or serve it, with vLLM say, and name it as kind: api",
                 2,
             )
+        if isinstance(params, ApiModelParams):
+            check_address(name, params.base_url)
         self.name = name
         self.params = params
         self.usage = Usage()
@@ -303,8 +311,9 @@ class Chat:
                 "model": self.params.model,
                 "extra": self.params.extra,
             }
-        return {"sha256": self._sha256()}
+        return {"sha256": self._sha256}
 
+    @cached_property
     def _sha256(self) -> str:
         from shiyan import models
 
@@ -335,7 +344,8 @@ class Chat:
 
     def ask(self, request: ChatRequest) -> Outcome:
         """Ask one request."""
-        return next(outcome for _, outcome in self.ask_all([request]))
+        ((_, outcome),) = self.ask_all([request])
+        return outcome
 
     def ask_all(
         self, requests: Sequence[ChatRequest], what: str = "replies"
@@ -411,6 +421,9 @@ class Chat:
                 task.cancel()
             if running:
                 loop.run_until_complete(asyncio.wait(running))
+                # One error is told; asking the others for theirs keeps asyncio quiet.
+                for task in running:
+                    task.cancelled() or task.exception()
             if client is not None:
                 loop.run_until_complete(client.close())
             loop.close()
@@ -447,10 +460,11 @@ class Chat:
     async def _try_repeatedly(self, client: Any, request: ChatRequest) -> Outcome:
         again = Again("not asked")
         silent = 0
+        bodies: list[str] = []
         for tried in range(1, self._patience.tries + 1):
             await self._wait_for_turn()
             try:
-                answer = await self._try(client, request)
+                answer, body = await self._try(client, request)
             except StopAskingError as stop:
                 raise UserError(
                     self._hidden(
@@ -458,6 +472,9 @@ class Chat:
                         f"so put it right and run again{self._key_hint(str(stop))}"
                     )
                 ) from None
+            if not isinstance(answer, ChatReply) and body:
+                bodies.append(self._hidden(body))
+                self._cache.put_json("chat_failed", self.key(request), bodies)
             if not isinstance(answer, Again):
                 self._failed_in_a_row = 0
                 return answer
@@ -499,8 +516,10 @@ class Chat:
             self._not_before = max(self._not_before, time.monotonic() + wait)
         await _sleep(wait)
 
-    async def _try(self, client: Any, request: ChatRequest) -> ChatReply | ChatFailure | Again:
-        """Send one HTTP request and read what comes."""
+    async def _try(
+        self, client: Any, request: ChatRequest
+    ) -> tuple[ChatReply | ChatFailure | Again, str]:
+        """Send one HTTP request; (what its answer says, the answer's body)."""
         import openai
 
         self.usage.tries += 1
@@ -510,9 +529,10 @@ class Chat:
         except openai.APIStatusError as error:
             response = error.response
         except openai.APIConnectionError as error:
-            return self._read_silence(error)
+            return self._read_silence(error), ""
         self._refused = 0
-        return read_answer(response.status_code, response.content, response.headers)
+        answer = read_answer(response.status_code, response.content, response.headers)
+        return answer, response.content.decode("utf-8", "replace")
 
     def _read_silence(self, error: Exception) -> Again:
         """What a connection that brought no answer means.
@@ -584,16 +604,19 @@ class Chat:
             )
         # Whatever these variables hold belongs to OpenAI and to no other provider.
         omitted = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
+        patience = self._patience
+        limit = patience.timeout if self._server is None else patience.local_timeout
+        timeout = openai.Timeout(limit, connect=patience.connect)
         return openai.AsyncOpenAI(
             api_key=self._api_key(),
             base_url=self._url(),
             max_retries=0,
-            timeout=self._patience.timeout,
+            timeout=timeout,
             default_headers=omitted,  # type: ignore[arg-type]
             http_client=openai.DefaultAsyncHttpxClient(
                 # Loopback never goes through a proxy, whatever the environment says.
                 trust_env=not local and not _bypasses_proxies(self._url()),
-                timeout=self._patience.timeout,
+                timeout=timeout,
             ),
         )
 
@@ -636,6 +659,27 @@ class Chat:
 SILENT = "no answer within the time-out"
 
 _sleep = asyncio.sleep
+
+
+def check_address(name: str, url: str) -> None:
+    """Refuse a base_url that cannot be asked, or that would tell a secret.
+
+    Raises:
+        UserError: it is no http address, or holds credentials.
+    """
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UserError(
+            f"models.{name}.base_url is {url!r}, which is no http address; "
+            "write it as https://HOST/v1",
+            2,
+        )
+    if parts.username or parts.password:
+        raise UserError(
+            f"models.{name}.base_url holds credentials, which would stand in every record; "
+            "put the key into an environment variable and name that in key_variable",
+            2,
+        )
 
 
 def is_loopback(url: str) -> bool:

@@ -83,6 +83,8 @@ class Reply(Record):
     seed_poem_id: str | None
     text: str
     reasoning: str | None = None
+    served_model: str | None = None
+    """As the server named it; an API may change what a name means."""
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None

@@ -340,6 +340,7 @@ def _reply(task: Task, outcome: ChatReply, cleaned: Cleaned, attempts: int) -> R
         seed_poem_id=task.seed_poem_id,
         text=outcome.text,
         reasoning=outcome.thinking,
+        served_model=outcome.model,
         finish_reason=outcome.finish_reason,
         prompt_tokens=outcome.prompt_tokens,
         completion_tokens=outcome.completion_tokens,
