@@ -101,7 +101,7 @@ def _ask_hub(repository: str, revision: str, file: str) -> None:
     if constants.is_offline_mode():
         raise UnavailableError("the hub is switched off by HF_HUB_OFFLINE")
     if silence := _why_silent(constants.ENDPOINT):
-        raise UnavailableError(f"the hub cannot be reached: {silence}")
+        raise UnavailableError(silence)
     url = hf_hub_url(repository, file, revision=revision)
     if (status := _status(url)) >= 400:
         raise UnavailableError(f"the hub answers {status} for {url}")
@@ -112,15 +112,18 @@ def _why_silent(endpoint: str) -> str | None:
     """Why the hub does not answer, asked once a process; None where it does."""
     try:
         _status(endpoint)
-    except Exception as error:  # The client's and a proxy's errors are of no common class.
-        return first_line(error)
+    except UnavailableError as error:
+        return str(error)
     return None
 
 
 def _status(url: str) -> int:
     from huggingface_hub import get_session
 
-    answer = get_session().head(url, timeout=HUB_TIMEOUT, follow_redirects=False)
+    try:
+        answer = get_session().head(url, timeout=HUB_TIMEOUT, follow_redirects=False)
+    except Exception as error:  # The client's and a proxy's errors are of no common class.
+        raise UnavailableError(f"the hub cannot be reached: {first_line(error)}") from error
     return int(answer.status_code)
 
 

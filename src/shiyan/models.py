@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -261,9 +261,8 @@ def sha256_of(path: Path, *, anew: bool = False) -> str:
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     # A cache that cannot be written costs time, not a result.
-    if os.access(memory.parent, os.W_OK):
-        with replacing(memory) as file:
-            json.dump(_read_sums(memory) | {str(path): [*now, found]}, file, indent=1)
+    with suppress(UserError), replacing(memory) as file:
+        json.dump(_read_sums(memory) | {str(path): [*now, found]}, file, indent=1)
     return found
 
 
