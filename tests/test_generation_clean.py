@@ -221,6 +221,8 @@ RUMENGLING = Asked("ci", "听雨", cipai="如梦令", joins_stanzas=True)
         "如梦令\n" + "\n".join(f"{line}（中仄中平中仄）" for line in LING),
         "如梦令\n" + "\n".join(f"{n}. {line}" for n, line in enumerate(LING, start=1)),
         "如梦令\n" + "\n".join(f"第{n}句：{line}" for n, line in enumerate(LING, start=1)),
+        f"如梦令听雨{SENTENCES}",
+        f"如梦令\n听雨\n苏轼\n{SENTENCES}",
         f"如梦令·听雨\n{SENTENCES}\n\n注：阑珊，将尽。\n此词写雨夜怀人。",
         f"如梦令·听雨\n{SENTENCES}\n\n共33字，格律工整。",
         f"如梦令·听雨\n{SENTENCES}\n\n平仄：\n仄仄仄平平仄，仄仄仄平平仄。",

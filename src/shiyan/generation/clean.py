@@ -277,6 +277,10 @@ def _take_head(draft: _Draft) -> None:
             draft.title = _better_title(draft.title, title, draft.asked)
             draft.take("title_line", 0, index + 1)
             dressed = True
+        elif glued := _glued_title(line, draft.asked):
+            draft.removed.append(("title_line", glued))
+            draft.flag("title_line")
+            draft.lines[index] = line.removeprefix(glued).lstrip(f"{_CI_SEPARATORS}）)】，。")
 
 
 def _head_rule(draft: _Draft, line: str) -> str | None:
@@ -293,7 +297,18 @@ def _head_rule(draft: _Draft, line: str) -> str | None:
         return "author_line"
     if _LABEL.fullmatch(line):
         return "label"
+    if draft.asked.cipai and "title_line" in draft.flags:
+        is_theme = _same(line, draft.asked.title or "")
+        return "author_line" if not is_theme and _is_lone_name(draft.lines, line) else None
     return None
+
+
+def _is_lone_name(lines: list[str], line: str) -> bool:
+    """苏轼 alone under a ci's title, where the verse has marks."""
+    rest = [other for other in lines if other and other != line]
+    ended = sum(other[-1] in f"{_END}，,、" for other in rest)
+    is_name = 2 <= len(line) <= 4 and len(parser.characters(line)) == len(line)
+    return is_name and len(rest) >= 2 and ended >= 0.8 * len(rest)
 
 
 def _is_echo(line: str, asked: Asked) -> bool:
@@ -364,6 +379,16 @@ def _names_cipai(line: str, asked: Asked) -> bool:
     if not parser.characters(rest) or _same(rest, asked.title or ""):
         return True
     return rest[0] in _CI_SEPARATORS and len(rest) <= LONGEST_PLAIN_TITLE and rest[-1] not in _END
+
+
+def _glued_title(line: str, asked: Asked) -> str:
+    """Cipai and theme with the verse right behind them (菩萨蛮寒食东风拂面轻), or ""."""
+    if not asked.cipai or not asked.title:
+        return ""
+    between = f"[{re.escape(_CI_SEPARATORS)}]?"
+    pattern = f"《?{re.escape(asked.cipai)}》?{between}{re.escape(asked.title)}(?=.{{3,}})"
+    match = re.match(pattern, line)
+    return match[0] if match else ""
 
 
 def _ci_title(line: str, asked: Asked) -> str:
