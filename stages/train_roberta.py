@@ -4,7 +4,7 @@ import sys
 from dataclasses import asdict
 from itertools import chain
 
-from shiyan.config import PathsParams, TrainRobertaParams, load_params
+from shiyan.config import PathsParams, TrainRobertaParams, load_models, load_params
 from shiyan.detectors.evaluate import evaluate_scores, write_csv, write_plots
 from shiyan.detectors.finetune import CURVE_COLUMNS
 from shiyan.detectors.trained import train_detectors
@@ -21,7 +21,8 @@ def main() -> None:
     both = chain.from_iterable(read_records(p, Poem) for p in (paths.poems, paths.generated))
     poems = {poem.poem_id: poem for poem in both}
     assignments = {a.poem_id: a for a in read_records(paths.splits, Assignment)}
-    trained = train_detectors(poems, assignments, params, WorkCache())
+    named = (params.lora.model,) if params.lora and params.lora.model else ()
+    trained = train_detectors(poems, assignments, params, load_models(named), WorkCache())
     evaluation = evaluate_scores(
         trained.scores, poems, assignments, resamples=params.resamples, seed=params.seed
     )

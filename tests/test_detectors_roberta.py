@@ -398,7 +398,7 @@ def test_every_poem_gets_a_score_or_a_reason_from_every_detector(tmp_path):
     poems = pairs(8)
     poems["h8"] = human("h8", "……")
     poems["l8"] = written("l8", "h8", "梦" * 40)
-    trained = train_detectors(poems, halves(poems), params(), WorkCache(tmp_path / "work"))
+    trained = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path / "work"))
     by_detector: dict[str, dict] = {}
     for score in trained.scores:
         by_detector.setdefault(score.detector, {})[score.poem_id] = score
@@ -411,7 +411,7 @@ def test_every_poem_gets_a_score_or_a_reason_from_every_detector(tmp_path):
     assert trained.reading["roberta_tiny"]["test"]["LLM"]["n_cut"] >= 1
     assert any("first 20 tokens" in notice for notice in trained.notices)
     assert trained.made["n_train_human"] == trained.made["n_train_LLM"] == 4
-    assert trained.made["optimizer_steps"] == 2
+    assert trained.made["networks"]["roberta_tiny"]["optimizer_steps"] == 2
     trained.save(tmp_path / "models")
     files = {
         p.relative_to(tmp_path / "models").as_posix() for p in (tmp_path / "models").rglob("*")
@@ -426,7 +426,7 @@ def test_a_saved_network_scores_as_before(tmp_path):
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     poems = pairs(6)
-    trained = train_detectors(poems, halves(poems), params(), WorkCache(tmp_path / "work"))
+    trained = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path / "work"))
     trained.save(tmp_path / "models")
     folder = tmp_path / "models/roberta_tiny"
     model = AutoModelForSequenceClassification.from_pretrained(folder)
@@ -445,9 +445,9 @@ def test_a_saved_network_scores_as_before(tmp_path):
 
 def test_a_second_run_asks_nothing_again_and_gives_the_same_scores(tmp_path, monkeypatch):
     poems = pairs(6)
-    first = train_detectors(poems, halves(poems), params(), WorkCache(tmp_path))
+    first = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path))
     monkeypatch.setattr(finetune, "_loss", None)
-    second = train_detectors(poems, halves(poems), params(), WorkCache(tmp_path))
+    second = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path))
     assert second.scores == first.scores
     assert second.curve == first.curve
 
@@ -458,17 +458,17 @@ def test_a_pretrained_encoder_goes_the_same_way(bert, tmp_path):
     )
     poems = pairs(6)
     trained = train_detectors(
-        poems, halves(poems), params(encoder, controls=()), WorkCache(tmp_path / "work")
+        poems, halves(poems), params(encoder, controls=()), {}, WorkCache(tmp_path / "work")
     )
-    assert trained.made["encoder"].startswith("bert sha256:")
-    assert trained.made["reads_line_breaks"] is False
+    assert trained.made["networks"]["roberta_tiny"]["model"].startswith("bert sha256:")
+    assert trained.made["networks"]["roberta_tiny"]["reads_line_breaks"] is False
     assert trained.reading["roberta_tiny"]["train"]["human"]["mean_unknown_share"] > 0
     assert all(s.score is not None for s in trained.scores)
 
 
 def test_without_an_llm_poem_nothing_is_trained_and_nothing_fails(tmp_path):
     poems = {f"h{i}": human(f"h{i}") for i in range(4)}
-    trained = train_detectors(poems, halves(poems), params(), WorkCache(tmp_path / "work"))
+    trained = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path / "work"))
     assert all(s.score is None and s.unscored_reason for s in trained.scores)
     assert any("not trained" in notice for notice in trained.notices)
     trained.save(tmp_path / "models")

@@ -313,6 +313,27 @@ ControlName = Literal["char_ngrams_svm", "char_ngrams_forest", "layout_only", "l
 EncoderParams = Annotated[ScratchEncoderParams | HubEncoderParams, Field(discriminator="kind")]
 
 
+class LoraParams(Params):
+    """A low-rank adapter on a frozen model (Hu et al., 2021), with a classification head."""
+
+    name: str
+    """The detector's name in every table."""
+    model: str | None
+    """A causal model of conf/model/; null: the encoder of this section."""
+    rank: int = Field(gt=0)
+    alpha: float = Field(gt=0)
+    """The adapter's output is multiplied by alpha / rank."""
+    dropout: float = Field(ge=0, lt=1)
+    targets: Literal["all-linear"] | tuple[str, ...]
+    """Which matrices get an adapter: all but the head's, or those of these names."""
+    dtype: Literal["float32", "bfloat16"]
+    """Of the frozen weights; the adapter's are float32."""
+    epochs: int = Field(gt=0)
+    learning_rate: float = Field(gt=0)
+    batch_size: int = Field(gt=0)
+    max_tokens: int = Field(gt=1)
+
+
 class TrainRobertaParams(Params):
     name: str
     """The detector's name in every table; says what it is."""
@@ -337,6 +358,8 @@ class TrainRobertaParams(Params):
     threshold_folds: int = Field(default=5, ge=2)
     """Parts of the train fold, each scored by a detector that learnt from the others, for
     the threshold; a network is trained once more for each."""
+    lora: LoraParams | None = None
+    """One more detector, beside the encoder that is trained whole."""
     resamples: int = Field(gt=0)
 
 
@@ -437,6 +460,8 @@ class AllParams(Params):
             ("zero_shot_score.observer", score.observer),
             ("zero_shot_score.performer", score.performer),
         ]
+        if self.train_roberta.lora is not None and self.train_roberta.lora.model is not None:
+            named.append(("train_roberta.lora.model", self.train_roberta.lora.model))
         if score.fast_scoring is not None:
             named.append(("zero_shot_score.fast_scoring", score.fast_scoring))
         return named

@@ -14,8 +14,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shiyan.config import HubEncoderParams, HubModelParams, ScratchEncoderParams
+from shiyan.config import (
+    ApiModelParams,
+    HubEncoderParams,
+    HubModelParams,
+    LocalModelParams,
+    ScratchEncoderParams,
+)
 from shiyan.errors import UserError
+
+Models = Mapping[str, LocalModelParams | HubModelParams | ApiModelParams]
+"""By name, as in conf/model/."""
 
 ID2LABEL = {0: "human", 1: "LLM"}
 HUMAN_NAMES = frozenset({"human", "real", "person", "human-written", "人", "人类", "真人"})
@@ -82,8 +91,11 @@ class Classifier:
         ids = read["input_ids"]
         special = self.tokenizer.num_special_tokens_to_add()
         unknown = ids.count(self.tokenizer.unk_token_id)
-        # The head of the poem is read; the closing special token stays at the end.
-        kept = ids if len(ids) <= self.max_tokens else [*ids[: self.max_tokens - 1], ids[-1]]
+        # The head of the poem is read; a closing special token stays at the end.
+        closing = ids[-1:] if special else []
+        kept = ids
+        if len(ids) > self.max_tokens:
+            kept = [*ids[: self.max_tokens - len(closing)], *closing]
         return Encoding(tuple(kept), len(ids), unknown / max(len(ids) - special, 1))
 
 
@@ -252,7 +264,9 @@ def pretrained_encoder(folder: Path, identity: str, max_tokens: int) -> Classifi
     )
 
 
-def build_pretrained(folder: Path, seed: int) -> Any:
+def build_pretrained(
+    folder: Path, seed: int, *, dtype: str = "float32", pad_token_id: int | None = None
+) -> Any:
     """The checkpoint's encoder with every one of its weights, and a head drawn from the seed.
 
     A head that the checkpoint brings is not used: which of its classes is the LLM's
@@ -268,13 +282,15 @@ def build_pretrained(folder: Path, seed: int) -> Any:
     config = AutoConfig.from_pretrained(
         folder, id2label=ID2LABEL, label2id={name: index for index, name in ID2LABEL.items()}
     )
+    if pad_token_id is not None:
+        config.pad_token_id = pad_token_id
     has_safetensors = any(folder.glob("*.safetensors"))
     try:
         with quiet_transformers():
             model, info = AutoModelForSequenceClassification.from_pretrained(
                 folder,
                 config=config,
-                dtype=torch.float32,
+                dtype=getattr(torch, dtype),
                 ignore_mismatched_sizes=True,
                 output_loading_info=True,
                 use_safetensors=has_safetensors,

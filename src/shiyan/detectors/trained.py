@@ -8,19 +8,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from shiyan.config import TrainRobertaParams
+from shiyan.config import LoraParams, TrainRobertaParams
 from shiyan.detectors import finetune, surface
 from shiyan.detectors.crossfit import Corpus, Fitted, as_records, fit_and_score
 from shiyan.detectors.evaluate import refuse_leaks
 from shiyan.detectors.finetune import CurvePoint, Kept, Recipe
-from shiyan.detectors.roberta import classifier_factory
+from shiyan.detectors.roberta import ClassifierFactory, Models, classifier_factory
 from shiyan.detectors.surface import LinearNGrams, SurfaceName
+from shiyan.errors import UserError
 from shiyan.jsonl import replacing
 from shiyan.metrics import CLASSES
 from shiyan.records import Assignment, DetectorScore, Poem
 from shiyan.work import WorkCache
 
 MOSTLY_UNKNOWN = 0.5
+LIBRARIES = ("torch", "transformers", "peft", "scikit-learn", "numpy")
 
 
 @dataclass
@@ -54,8 +56,14 @@ class Trained:
         temporary.mkdir(parents=True)
         for name, kept in self.networks.items():
             if kept.model is not None and kept.classifier is not None:
-                kept.model.save_pretrained(temporary / name)
+                # Asked whether embeddings changed, peft would look for the base on the hub.
+                is_adapter = hasattr(kept.model, "peft_config")
+                kept.model.save_pretrained(
+                    temporary / name, **({"save_embedding_layers": False} if is_adapter else {})
+                )
                 kept.classifier.tokenizer.save_pretrained(temporary / name)
+                # peft adds a card to be filled in by hand.
+                (temporary / name / "README.md").unlink(missing_ok=True)
         controls = {}
         for detector, fitted in self.surface.items():
             if detector in surface.LINEAR:
@@ -79,14 +87,20 @@ def train_detectors(
     poems: Mapping[str, Poem],
     assignments: Mapping[str, Assignment],
     params: TrainRobertaParams,
+    models: Models,
     cache: WorkCache,
 ) -> Trained:
     """Train every detector of the config and score every poem with it.
 
+    Args:
+        models: the model that `params.lora` names, if it does.
+
     Raises:
-        UserError: a split that leaks; a checkpoint that cannot be had or does not fit.
+        UserError: a split that leaks; a checkpoint that cannot be had or does not fit;
+            two detectors of one name.
     """
     refuse_leaks(poems, assignments)
+    refuse_twice_named(params)
     corpus = Corpus.of(poems, assignments)
     trained = Trained(made=_made(params, corpus))
     names: list[SurfaceName] = ["char_ngrams", *params.controls]
@@ -94,28 +108,46 @@ def train_detectors(
         learn = surface.learner(name, corpus, params.ngram, params.seed, trained.surface)
         fitted = fit_and_score(learn, corpus, params.threshold_folds, params.seed)
         trained.scores += as_records(name, corpus, fitted)
-    _train_network(trained, corpus, params, cache)
+    networks: dict[str, tuple[ClassifierFactory, Recipe]] = {
+        params.name: (
+            classifier_factory(params.encoder, params.max_tokens),
+            recipe_of(params, params),
+        )
+    }
+    if params.lora is not None:
+        from shiyan.detectors.lora import lora_classifier
+
+        adapted = lora_classifier(params, models)
+        networks[params.lora.name] = (lambda train_texts: adapted, recipe_of(params, params.lora))
+    for network, (factory, recipe) in networks.items():
+        kept = trained.networks.setdefault(network, Kept())
+        learn = finetune.learner(
+            network, factory, corpus, recipe, cache, kept, trained.curve.append
+        )
+        fitted = fit_and_score(learn, corpus, params.threshold_folds, params.seed)
+        _add_network(trained, network, corpus, fitted, recipe)
     return trained
 
 
-def _train_network(
-    trained: Trained, corpus: Corpus, params: TrainRobertaParams, cache: WorkCache
+def refuse_twice_named(params: TrainRobertaParams) -> None:
+    """Two detectors of one name could not be told apart in a table."""
+    names = ["char_ngrams", *params.controls, params.name]
+    names += [params.lora.name] if params.lora else []
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UserError(
+            f"train_roberta: two detectors are called {twice!r}; give name or lora.name another", 2
+        )
+
+
+def _add_network(
+    trained: Trained, name: str, corpus: Corpus, fitted: Fitted, recipe: Recipe
 ) -> None:
-    kept = trained.networks.setdefault(params.name, Kept())
-    learn = finetune.learner(
-        params.name,
-        classifier_factory(params.encoder, params.max_tokens),
-        corpus,
-        recipe_of(params),
-        cache,
-        kept,
-        trained.curve.append,
-    )
-    fitted = fit_and_score(learn, corpus, params.threshold_folds, params.seed)
-    records = as_records(params.name, corpus, fitted)
+    """A network's scores, what it read, and how it was made."""
+    records = as_records(name, corpus, fitted)
+    kept = trained.networks[name]
     if kept.classifier is None:
         trained.scores += records
-        trained.notices.append(f"{params.name}: not trained, {_why_not(fitted)}")
+        trained.notices.append(f"{name}: not trained, {_why_not(fitted)}")
         return
     encodings = [kept.classifier.encode(text) for text in corpus.texts]
     trained.scores += [
@@ -128,24 +160,25 @@ def _train_network(
         )
         for record, encoding in zip(records, encodings, strict=True)
     ]
-    trained.reading[params.name] = _reading(corpus, encodings)
-    trained.notices += _reading_notices(params.name, corpus, encodings)
-    steps = max(p.step for p in trained.curve if p.detector == params.name and p.fold == "all")
-    trained.made |= {
-        "encoder": kept.classifier.identity,
-        "encoder_tokens": kept.classifier.max_tokens,
+    trained.reading[name] = _reading(corpus, encodings)
+    trained.notices += _reading_notices(name, corpus, encodings)
+    steps = max(p.step for p in trained.curve if p.detector == name and p.fold == "all")
+    trained.made["networks"][name] = {
+        "model": kept.classifier.identity,
+        "max_tokens": kept.classifier.max_tokens,
         "reads_line_breaks": kept.classifier.reads_line_breaks,
         "optimizer_steps": steps,
-        "device": str(next(kept.model.parameters()).device),
-        "dtype": "float32",
+        "device": next(kept.model.parameters()).device.type,
+        **asdict(recipe),
     }
 
 
-def recipe_of(params: TrainRobertaParams) -> Recipe:
+def recipe_of(params: TrainRobertaParams, own: TrainRobertaParams | LoraParams) -> Recipe:
+    """The stage's recipe, with what a network has of its own."""
     return Recipe(
-        epochs=params.epochs,
-        learning_rate=params.learning_rate,
-        batch_size=params.batch_size,
+        epochs=own.epochs,
+        learning_rate=own.learning_rate,
+        batch_size=own.batch_size,
         warmup_share=params.warmup_share,
         weight_decay=params.weight_decay,
         balance=params.balance,
@@ -168,10 +201,8 @@ def _made(params: TrainRobertaParams, corpus: Corpus) -> dict[str, Any]:
         "text": "body",
         "ngrams": f"{params.ngram.shortest}-{params.ngram.longest} characters, "
         f"in {surface.MIN_DOCUMENTS} train poems or more, TF-IDF",
-        **asdict(recipe_of(params)),
-        "versions": {
-            name: version(name) for name in ("torch", "transformers", "scikit-learn", "numpy")
-        },
+        "networks": {},
+        "versions": {name: version(name) for name in LIBRARIES},
     }
 
 
