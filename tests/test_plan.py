@@ -1,0 +1,106 @@
+"""`shiyan plan` counts what a run will ask, and asks nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+from fakes import says, serving
+from omegaconf import OmegaConf
+
+from shiyan.cli import dispatch
+from shiyan.config import PathsParams, load_params
+from shiyan.errors import UserError
+from shiyan.generation import run
+from shiyan.jsonl import write_records
+from shiyan.planning import planned_generation
+from shiyan.records import Poem
+from shiyan.work import WorkCache
+
+ROOT = Path(__file__).resolve().parents[1]
+POEM = "夜灯\n\n灯把雨数了一遍\n数到最后睡着了"
+
+
+@pytest.fixture
+def server():
+    def answer(body: dict):
+        is_reading = "理解下面" in body["messages"][0]["content"]
+        return says("内容：写灯。" if is_reading else POEM)
+
+    with serving(answer) as running:
+        yield running
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch, server) -> Path:
+    """Ten modern poems, two prompts, one priced API model, two readings."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    params = OmegaConf.load(ROOT / "params.yaml")
+    model = server.params(price_per_million_prompt=1e6, price_per_million_completion=2e6)
+    params.models = {"llm": model.model_dump()}
+    params.generate.models = ["llm"]
+    params.generate.prompts = ["P1", "P6"]
+    params.generate.sampling.max_tokens = 100
+    params.generate.understanding.poems = 2
+    params.generate.understanding.readers = ["llm"]
+    params.judge.models = ["llm"]
+    params.judge.prompt_set = "poller"
+    params.judge.prompts = ["P0"]
+    params.judge.probes = []
+    params.judge.quality_poems = 0
+    OmegaConf.save(params, tmp_path / "params.yaml")
+    human = [
+        Poem(poem_id=f"h{n}", title="夜", text=f"灯下{n}\n雨下", genre="modern", author=f"甲{n}")
+        for n in range(10)
+    ]
+    write_records(tmp_path / params.paths.poems, human)
+    write_records(tmp_path / params.paths.personas, [])
+    return tmp_path
+
+
+def planned(capsys, *arguments: str) -> list[dict]:
+    assert dispatch(["plan", "--json", *arguments]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_before_anything_is_asked_the_limits_are_upper_bounds(project, server, capsys):
+    poems, readings, judgments = planned(capsys)
+    assert (poems["needed"], poems["kept"], poems["to_ask"]) == (20, 0, 20)
+    assert poems["completion_tokens"] == 20 * 100
+    assert poems["money"] == pytest.approx(poems["prompt_tokens"] + 2 * 2000)
+    assert poems["hours"] is None, "nothing is measured yet"
+    assert (readings["what"], readings["needed"]) == ("readings", 2)
+    assert (judgments["needed"], judgments["prompt_tokens"]) == (4, None), "two of them constructed"
+    assert server.requests == []
+
+
+def test_afterwards_everything_is_kept_and_the_judge_is_counted(project, server, capsys):
+    paths = load_params("paths", PathsParams)
+    work = planned_generation(paths, WorkCache())
+    made = run.carry_out(work)
+    write_records(paths.generated, made.poems)
+    write_records(paths.understandings, made.understandings)
+    sent = len(server.requests)
+    poems, readings, judgments = planned(capsys)
+    assert (poems["kept"], poems["to_ask"], poems["money"], poems["hours"]) == (20, 0, 0.0, 0.0)
+    assert (readings["kept"], readings["to_ask"]) == (2, 0)
+    assert (judgments["needed"], judgments["to_ask"]) == (4, 4)
+    assert judgments["prompt_tokens"] > 0
+    assert len(server.requests) == sent == 22
+
+
+def test_a_budget_that_would_not_do_is_told(project, capsys):
+    params = OmegaConf.load("params.yaml")
+    params.generate.budget = 10.0
+    OmegaConf.save(params, "params.yaml")
+    dispatch(["plan"])
+    shown = capsys.readouterr()
+    assert "generate.budget is 10, and" in shown.err
+    assert "What a run would ask" in shown.out
+    assert "≤ 2,000" in shown.out
+
+
+def test_without_poems_the_missing_stage_is_told(project):
+    (project / "data/collected/poems.jsonl").unlink()
+    with pytest.raises(UserError, match=r"poems\.jsonl does not exist"):
+        dispatch(["plan"])
