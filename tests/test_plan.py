@@ -24,7 +24,7 @@ POEM = "夜灯\n\n灯把雨数了一遍\n数到最后睡着了"
 def server():
     def answer(body: dict):
         is_reading = "理解下面" in body["messages"][0]["content"]
-        return says("内容：写灯。" if is_reading else POEM)
+        return says(f"内容：写灯{body['seed']}。" if is_reading else POEM)
 
     with serving(answer) as running:
         yield running
