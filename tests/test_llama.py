@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,16 @@ def _neutral() -> dict:
     from shiyan.chat import NEUTRAL_SAMPLING
 
     return NEUTRAL_SAMPLING
+
+
+@pytest.mark.pipeline
+def test_a_port_in_use_is_told_in_one_sentence(model):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UserError, match=f"could not serve {NAME}: .*{port}"):
+            LlamaServer(NAME, model, slots=1, context=256, port=port)
 
 
 @pytest.mark.pipeline

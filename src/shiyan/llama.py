@@ -33,6 +33,7 @@ class LlamaServer:
         model: the GGUF file.
         slots: requests that are worked on at once.
         context: tokens each slot holds, prompt and reply together.
+        port: of 127.0.0.1; 0 takes a free one.
 
     Attributes:
         base_url: the OpenAI-compatible root, e.g. http://127.0.0.1:43210/v1.
@@ -50,7 +51,7 @@ class LlamaServer:
             "slots": slots,
             # llama.cpp divides the whole context among its slots.
             "context": slots * context,
-            "threads": len(os.sched_getaffinity(0)),
+            "threads": usable_cores(),
             "port": port,
         }
         self._child = subprocess.Popen(
@@ -126,6 +127,22 @@ class LlamaServer:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: by its affinity, and by a container's quota.
+
+    More threads than that wait for each other in a spin and are many times slower.
+    """
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS
+        cores = os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return cores
+    return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
 
 
 def serve(settings: dict[str, str | int]) -> None:
