@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_what_is_no_model_is_told_in_one_sentence(tmp_path):
 def test_a_local_model_is_served_on_loopback_with_neutral_sampling(model):
     import urllib.request
 
-    with LlamaServer(NAME, model, slots=2, context=512) as server:
+    with closing(LlamaServer(NAME, model, slots=2, context=512)) as server:
         assert server.base_url.startswith("http://127.0.0.1:")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         props = json.loads(opener.open(server.base_url.replace("/v1", "/props")).read())

@@ -297,7 +297,7 @@ class Chat:
         trace: TracebackType | None,
     ) -> None:
         if self._server is not None:
-            self._server.stop()
+            self._server.close()
             self._server = None
 
     # what is kept

@@ -13,8 +13,6 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from shiyan.errors import UserError
 
@@ -26,7 +24,7 @@ PROMPT_CACHE_MIB = 512
 
 
 class LlamaServer:
-    """A running server; use it as a context manager.
+    """A running server; whoever starts it closes it (`contextlib.closing`).
 
     Args:
         name: the model's name in conf/model/, for messages and as the served name.
@@ -44,7 +42,7 @@ class LlamaServer:
 
     def __init__(self, name: str, model: Path, slots: int, context: int, port: int = 0) -> None:
         self.name = name
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         settings = {
             "model": str(model),
             "alias": name,
@@ -65,7 +63,7 @@ class LlamaServer:
         try:
             self.base_url = f"{self._address(LONGEST_START_S)}/v1"
         except BaseException:
-            self.stop()
+            self.close()
             raise
 
     @property
@@ -105,7 +103,7 @@ class LlamaServer:
             return None
         return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End the server; also on error, and twice does no harm."""
         for stream in (self._child.stdin, self._child.stdout):
             if stream is not None and not stream.closed:
@@ -116,17 +114,6 @@ class LlamaServer:
             self._child.kill()
             self._child.wait()
         self._log.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 def usable_cores() -> int:

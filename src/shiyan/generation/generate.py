@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from shiyan import poem as parser
-from shiyan.chat import Chat, ChatFailure, ChatReply, ChatRequest, Message, Outcome
+from shiyan.chat import Chat, ChatFailure, ChatRequest, Message, Outcome
 from shiyan.config import GenerateParams, PromptTexts, SamplingParams
 from shiyan.errors import UserError
 from shiyan.generation.clean import Asked, Cleaned, clean
 from shiyan.generation.prompts import OWN_TITLE, fill, modern_fields, template_of
+from shiyan.generation.record import reply_record
 from shiyan.generation.seeds import derived
 from shiyan.records import Generation, Poem, Reply
 
@@ -276,9 +277,9 @@ def judged(task: Task, request: ChatRequest, outcome: Outcome, attempts: int) ->
     """What an outcome is: a poem, or missing by a reason."""
     used = (outcome.prompt_tokens or 0, outcome.completion_tokens or 0)
     if isinstance(outcome, ChatFailure):
-        return Written(None, _failed(task, outcome, attempts), *used, failures=(outcome.kind,))
+        return Written(None, _reply(task, outcome, attempts, None), *used, failures=(outcome.kind,))
     cleaned = clean(outcome.text, task.asked, outcome.finish_reason)
-    reply = _reply(task, outcome, cleaned, attempts)
+    reply = _reply(task, outcome, attempts, cleaned)
     if cleaned.missing:
         return Written(None, reply, *used)
     generation = Generation(
@@ -331,41 +332,16 @@ def title_of(asked: Asked, cleaned: Cleaned) -> str:
     return cleaned.title or asked.title or ""
 
 
-def _reply(task: Task, outcome: ChatReply, cleaned: Cleaned, attempts: int) -> Reply:
-    return Reply(
-        reply_id=task.poem_id,
-        kind="poem",
+def _reply(task: Task, outcome: Outcome, attempts: int, cleaned: Cleaned | None) -> Reply:
+    return reply_record(
+        "poem",
+        task.poem_id,
         generator=task.generator,
         prompt_id=task.prompt_id,
         seed_poem_id=task.seed_poem_id,
-        text=outcome.text,
-        reasoning=outcome.thinking,
-        served_model=outcome.model,
-        finish_reason=outcome.finish_reason,
-        prompt_tokens=outcome.prompt_tokens,
-        completion_tokens=outcome.completion_tokens,
+        outcome=outcome,
         attempts=attempts,
-        outcome="missing" if cleaned.missing else "kept",
-        missing_reason=cleaned.missing,
-        flags=cleaned.flags,
-        removed=cleaned.removed,
-    )
-
-
-def _failed(task: Task, failure: ChatFailure, attempts: int) -> Reply:
-    return Reply(
-        reply_id=task.poem_id,
-        kind="poem",
-        generator=task.generator,
-        prompt_id=task.prompt_id,
-        seed_poem_id=task.seed_poem_id,
-        text=failure.text,
-        reasoning=failure.reasoning,
-        finish_reason=failure.finish_reason,
-        prompt_tokens=failure.prompt_tokens,
-        completion_tokens=failure.completion_tokens,
-        attempts=attempts,
-        outcome="missing",
-        missing_reason=failure.kind,
-        missing_detail=failure.reason,
+        missing=cleaned.missing if cleaned else None,
+        flags=cleaned.flags if cleaned else (),
+        removed=cleaned.removed if cleaned else (),
     )

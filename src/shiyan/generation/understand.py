@@ -10,15 +10,19 @@ from dataclasses import dataclass
 
 from shiyan import poem as parser
 from shiyan.answers import split_thinking
-from shiyan.chat import Chat, ChatFailure, ChatRequest, Message, Outcome
+from shiyan.chat import Chat, ChatFailure, ChatReply, ChatRequest, Message, Outcome
 from shiyan.config import PromptTexts, UnderstandingParams
 from shiyan.errors import UserError
 from shiyan.generation import wrapping
 from shiyan.generation.prompts import fill
+from shiyan.generation.record import reply_record
 from shiyan.generation.seeds import derived
 from shiyan.records import Poem, Reply, Understanding
 
 PROMPT_ID = "understanding"
+
+LEAST_CHINESE = 0.2
+"""Share of Han characters under which a text is no Chinese reading."""
 
 
 @dataclass(frozen=True)
@@ -158,13 +162,13 @@ def _is_worth_another(reading: Reading) -> bool:
 def judged(task: ReadingTask, outcome: Outcome, attempts: int) -> Reading:
     """What an outcome is: a reading, or missing by a reason."""
     if isinstance(outcome, ChatFailure):
-        return Reading(None, _reply(task, outcome, attempts, outcome.kind, outcome.reason))
+        return Reading(None, _reply(task, outcome, attempts, None))
     thinking, answer = split_thinking(outcome.text)
     text = wrapping.without_special_tokens(answer, lambda _: None).strip()
     if not text:
         missing = "thinking_only" if thinking is not None else "empty"
         return Reading(None, _reply(task, outcome, attempts, missing))
-    if len(parser.characters(text)) < 0.2 * len(text):
+    if len(parser.characters(text)) < LEAST_CHINESE * len(text):
         return Reading(None, _reply(task, outcome, attempts, "not_chinese"))
     understanding = Understanding(
         item_id=task.item_id, poem_id=task.poem.poem_id, reader=task.reader, text=text
@@ -172,31 +176,18 @@ def judged(task: ReadingTask, outcome: Outcome, attempts: int) -> Reading:
     return Reading(understanding, _reply(task, outcome, attempts, None))
 
 
-def _reply(
-    task: ReadingTask,
-    outcome: Outcome,
-    attempts: int,
-    missing: str | None,
-    detail: str | None = None,
-) -> Reply:
-    cut = outcome.finish_reason == "length" and missing is None
-    return Reply(
-        reply_id=task.item_id,
-        kind="understanding",
+def _reply(task: ReadingTask, outcome: Outcome, attempts: int, missing: str | None) -> Reply:
+    is_cut = outcome.finish_reason == "length" and isinstance(outcome, ChatReply)
+    return reply_record(
+        "understanding",
+        task.item_id,
         generator=task.reader,
         prompt_id=PROMPT_ID,
         seed_poem_id=task.poem.poem_id,
-        text=outcome.text,
-        reasoning=outcome.reasoning if isinstance(outcome, ChatFailure) else outcome.thinking,
-        served_model=None if isinstance(outcome, ChatFailure) else outcome.model,
-        finish_reason=outcome.finish_reason,
-        prompt_tokens=outcome.prompt_tokens,
-        completion_tokens=outcome.completion_tokens,
+        outcome=outcome,
         attempts=attempts,
-        outcome="missing" if missing else "kept",
-        missing_reason=missing,
-        missing_detail=detail,
-        flags=("truncated",) if cut else (),
+        missing=missing,
+        flags=("truncated",) if is_cut and missing is None else (),
     )
 
 
