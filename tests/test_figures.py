@@ -17,7 +17,13 @@ ROC = [
     for x, y in ((0, 0), (0, 0.5), (0.5, 1), (1, 1))
 ]
 SCORES = [
-    {"poem_id": f"p{i}", "detector": "lrr", "label": i % 2, "fold": "test", "score": i / 7}
+    {
+        "poem_id": f"p{i}",
+        "detector": "lrr",
+        "label": ("human", "LLM")[i % 2],
+        "fold": "test",
+        "score": i / 7,
+    }
     for i in range(8)
 ]
 CIPAI = [

@@ -188,8 +188,8 @@ def test_other_params_are_another_experiment(project):
     Path("params.yaml").write_text(changed, encoding="utf-8")
     tracking.track("shiyan")
     names = [run.info.run_name for run in parents()]
-    assert names[0].startswith("default (repro")
-    assert names[1].startswith("split.test_share=0.25 (repro")
+    assert names[0].startswith("repro: default (@ ")
+    assert names[1].startswith("repro: split.test_share=0.25 (@ ")
     assert len(stage_runs()) == 2
 
 
@@ -512,6 +512,15 @@ def test_an_unscored_value_is_no_metric():
         ("auroc", "n"): 0,
         ("auroc", "n_unscored"): 3,
     }
+
+
+def test_a_runs_name_tells_the_first_changes_only():
+    assert tracking.described({}) == ""
+    assert tracking.described({"models.a.kind": "api", "judge.models": ["a"]}) == (
+        'judge.models=["a"]'
+    )
+    many = {f"k{i}": "字" * (41 if i == 0 else 1) for i in range(6)}
+    assert tracking.described(many) == f"k0={'字' * 40}…, k1=字, k2=字, k3=字, and 2 more"
 
 
 def test_only_the_models_in_use_are_params():

@@ -46,8 +46,9 @@ from shiyan.notes import (
 LONGEST_PARAM = 500
 """Characters of a param's value in the oldest servers in use; longer ones become artifacts."""
 LONGEST_TAG = 5000
-LONGEST_NAME = 200
-BRIEF = 40
+LONGEST_NAME = 250
+BRIEF, NAMED = 40, 4
+"""In a run's name: characters of a value, and how many values."""
 WAIT_S = 600
 """For another process that is logging to the same store."""
 QUIET = {
@@ -224,10 +225,16 @@ def param_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def brief(param: tuple[str, object]) -> str:
-    """key=value for a run's name; a long text is cut."""
-    key, text = param[0], param_text(param[1])
-    return f"{key}={text if len(text) <= BRIEF else f'{text[:BRIEF]}…'}"
+def described(changed: Mapping[str, object]) -> str:
+    """What was changed, for a run's name: the first few values, long ones cut.
+
+    A model's definition is left out where a stage's own value names the model.
+    """
+    own = {k: v for k, v in changed.items() if not k.startswith("models.")} or changed
+    texts = {key: param_text(value) for key, value in own.items()}
+    told = [f"{k}={t if len(t) <= BRIEF else f'{t[:BRIEF]}…'}" for k, t in texts.items()]
+    rest = [f"and {len(told) - NAMED} more"] if len(told) > NAMED else []
+    return ", ".join([*told[:NAMED], *rest])
 
 
 def numbers(
@@ -405,7 +412,7 @@ class Store:
         found = self.find({"dvc.key": experiment.key, "dvc.level": "experiment"})
         if found:
             return str(found[0].info.run_id)
-        what = ", ".join(map(brief, changed.items())) or "default"
+        what = described(changed) or "default"
         how = experiment.name or "repro"
         tags = {
             "dvc.level": "experiment",
@@ -417,7 +424,7 @@ class Store:
             "mlflow.source.type": "PROJECT",
             "mlflow.source.git.commit": experiment.baseline,
         }
-        run_id = self.start(f"{what} ({how} @ {experiment.baseline[:7]})", tags, started)
+        run_id = self.start(f"{how}: {what} (@ {experiment.baseline[:7]})", tags, started)
         self.client.log_text(run_id, experiment.params, "params.yaml")
         self.log_params(run_id, experiment_params(experiment.params))
         return run_id
@@ -453,10 +460,9 @@ class Store:
         tags["dvc.cached"] = str(result.cached).lower()
         if result.reason:
             tags |= {"dvc.reason": result.reason, "mlflow.note.content": result.reason}
-        own = [brief(item) for item in changed.items() if item[0] in result.params]
-        run_id = self.start(
-            ": ".join(filter(None, [result.stage, ", ".join(own)])), tags, result.started
-        )
+        own = described({k: v for k, v in changed.items() if k in result.params})
+        name = f"{result.stage}: {own}" if own else result.stage
+        run_id = self.start(name, tags, result.started)
         self.log_params(run_id, result.params)
         for path, document in result.metrics.items():
             self.log_document(run_id, Path(path).name, document)

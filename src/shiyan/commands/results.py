@@ -48,6 +48,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
     for table in tables(documents):
+        # Printed apart: a title inside would be wrapped to the table's own width.
+        title, table.title = table.title, None
+        console.print(title, style="bold")
         console.print(table)
         console.print()
     console.print(WHERE)
@@ -78,7 +81,7 @@ def tables(documents: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
 
 
 def new_table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 1))
+    table = Table(title=title, box=None, padding=(0, 1))
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index == 0 else "right", no_wrap=index > 0)
     return table

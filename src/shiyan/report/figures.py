@@ -11,7 +11,6 @@ from shiyan.report.fonts import Labels, chosen_font
 Row = Mapping[str, str]
 Axes = Any
 INCH_PER_BAR = 0.14
-LABELS = {"0": "human", "1": "LLM"}
 NO_FONT = "no font with Chinese characters was found: names are numbered in the CSV's order"
 
 
@@ -79,7 +78,7 @@ def score_distributions(figure: Any, rows: Sequence[Row], labels: Labels) -> Non
             bins=15,
             histtype="stepfilled",
             alpha=0.55,
-            label=[f"{LABELS.get(name, name)} (n={len(v)})" for name, v in values.items()],
+            label=[f"{name} (n={len(v)})" for name, v in values.items()],
         )
         axes.set_title(labels(detector), fontsize=9)
         axes.legend(fontsize=7)
