@@ -373,6 +373,7 @@ def test_a_folder_without_weights_is_one_sentence(models, tmp_path, cache):
         ([3, 9, 4], 12, [[1], [2, 0]]),
         ([5, 5, 5], 10, [[0, 1], [2]]),
         ([50], 10, [[0]]),
+        ([90, 60, 60, 20], 1000, [[0, 1, 2], [3]]),  # 30 + 30 tokens of padding, not 70 more
         ([], 10, []),
     ],
 )

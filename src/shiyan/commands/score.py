@@ -33,6 +33,7 @@ from shiyan.work import WorkCache
 if TYPE_CHECKING:
     from shiyan.lm.causal import Reading
 
+PRINTED = ("detector", "score", "unscored_reason", "n_tokens")
 SHORTEST = 8
 """Tokens that a text needs, where no params.yaml says so."""
 
@@ -208,7 +209,7 @@ def work_cache() -> WorkCache:
 def print_objects(line: Line, scores: list[DetectorScore]) -> None:
     """One JSON object for each score."""
     for score in scores:
-        row = {"id": line.id, **score.model_dump(exclude={"poem_id"})}
+        row = {"id": line.id} | score.model_dump(include=set(PRINTED))
         print(json.dumps(row, ensure_ascii=False, allow_nan=False))
 
 

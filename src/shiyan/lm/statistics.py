@@ -26,6 +26,9 @@ from shiyan.token_statistics import (
 )
 from shiyan.work import WorkCache
 
+A_BATCHS_OWN_COST = 64
+"""What a further batch costs, as tokens of a full one; measured on two CPU cores."""
+
 
 def token_statistics(
     models: Mapping[str, ScoringModel],
@@ -170,14 +173,20 @@ def _loaded(
 def batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
     """Indices in batches of like lengths, longest first, each within `budget` padded tokens.
 
-    A text longer than the budget is a batch of its own.
+    A text whose padding would waste more than a batch of its own starts one; a text
+    longer than the budget is a batch of its own.
     """
     found: list[list[int]] = []
+    longest = wasted = 0
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if found and lengths[found[-1][0]] * (len(found[-1]) + 1) <= budget:
+        padding = longest - lengths[index]
+        fits = bool(found) and longest * (len(found[-1]) + 1) <= budget
+        if fits and wasted + padding <= A_BATCHS_OWN_COST:
             found[-1].append(index)
+            wasted += padding
         else:
             found.append([index])
+            longest, wasted = lengths[index], 0
     return found
 
 
