@@ -133,11 +133,17 @@ def _heads(text: str, rubric: Rubric, is_cut: bool) -> list[_Section]:
         dimension = meaning[folded(match.group())]
         tight = _tight(text, match.end(), dimension or "", rubric, is_cut)
         if tight is not None:
-            end = tight.reading.end if tight.reading else match.end()
+            end = _end_of_score(text, tight.reading.end) if tight.reading else match.end()
             heads.append(_Section(start, end, dimension, tight if dimension else None))
         elif is_line and (opened := _OPEN.match(text, match.end())):
             heads.append(_Section(start, opened.end(), dimension))
     return sorted(heads, key=lambda head: head.start)
+
+
+def _end_of_score(text: str, at: int) -> int:
+    """Past what closes a score: （90）分."""
+    closing = re.compile(r"[*_`\s]*[)）\]】>]+\s*分?").match(text, at)
+    return closing.end() if closing else at
 
 
 def section_span(text: str, dimension: str, rubric: Rubric) -> tuple[int, int] | None:
@@ -207,7 +213,7 @@ _NOT_GIVEN = re.compile(
 )
 """Before a number that is not the score given: a condition, a deduction, a comparison."""
 _REASON_LABEL = re.compile(
-    r"^[\s*_`\-+•>#]*(?:(?:评分|打分)?(?:理由|原因|评语|说明|解释|点评|依据)|reasons?|reasoning|"
+    r"^[\s*_`\-+•>#。，,；;]*(?:(?:评分|打分)?(?:理由|原因|评语|说明|解释|点评|依据)|reasons?|reasoning|"
     r"comments?|explanation|rationale)[*_`\s]*[:：][*_`\s]*",
     re.I | re.M,
 )
