@@ -150,3 +150,13 @@ def test_readings_that_fit_nothing_are_named():
     ci = [poem.model_copy(update={"genre": "ci"}) for poem in POEMS]
     with pytest.raises(UserError, match=r"prompts are for modern poems.*set judge=poller_ci"):
         plan(params(), poems=ci)
+    with pytest.raises(UserError, match="two readings have the item_id 'u0'"):
+        plan(params(), readings=[READINGS[0], READINGS[0]])
+    with pytest.raises(UserError, match="no judge prompt 'P9'"):
+        plan(params(prompts=("P9",)), readings=[])
+
+
+def test_a_judge_named_twice_is_asked_once(tmp_path):
+    settings = params(models=("scripted", "scripted"), prompts=("P0", "P0"))
+    judgments, requests = run(lambda _: WHOLE, tmp_path, settings)
+    assert len(judgments) == len(requests) == 3

@@ -324,7 +324,11 @@ class Evaluation:
         return [item for item in reference if self.readings[item].dimension == "all"]
 
     def error(self, cell: Cell, source: str, name: str) -> Sampled | None:
-        """|mean of the judge - mean of the reference| on a dimension (or Avg), on the draws."""
+        """|mean of the judge - mean of the reference| on a dimension (or Avg), on the draws.
+
+        An absolute value cannot fall below 0, so that the interval of a small error lies
+        mostly above it; `bias` has the signed one.
+        """
         reference = self.references[source]
         if name == AVERAGE:
             errors = [self.error(cell, source, dimension) for dimension in self.rubric.names]

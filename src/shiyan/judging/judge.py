@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shiyan.chat import AnyModelParams, Budget, Chat, ChatFailure, ChatReply, ChatRequest, Message
 from shiyan.config import ApiModelParams, JudgeParams, LocalModelParams, PromptTexts
 from shiyan.errors import UserError
 from shiyan.judging.parse import Verdict, parse_reply
 from shiyan.judging.prompts import (
+    JudgePrompt,
     Texts,
     again_request,
     judge_prompt,
@@ -63,47 +64,63 @@ def plan_readings(
     poem by poem: neighbours share the longest common beginning, which a server keeps.
 
     Raises:
-        UserError: an unknown prompt, a reading of an unknown poem, a poem of a genre that
-            the prompt set is not for, or a reading of an unknown dimension.
+        UserError: an unknown prompt, two readings of one item_id, a reading of an unknown
+            poem or dimension, or a poem of a genre that the prompt set is not for.
     """
     poem_of = {poem.poem_id: poem for poem in poems}
     persona_of = {persona.poet_id: persona for persona in personas}
-    rubric = RUBRICS[params.prompt_set]
-    tasks = []
-    for understanding in understandings:
-        poem = _read_poem(understanding, poem_of, params.prompt_set)
-        persona = persona_of.get(poem.author)
-        scored = rubric.only(understanding.dimension)
-        for prompt_id in params.prompts:
-            prompt = judge_prompt(prompt_id)
-            lacks = prompt.persona and persona is None
-            text = poller_request(prompt, texts, scored, poem, understanding, persona)
-            for judge in params.models:
+    prompts = {prompt_id: judge_prompt(prompt_id) for prompt_id in params.prompts}
+    judges = list(dict.fromkeys(params.models))
+    tasks: dict[str, Task] = {}
+    for reading in understandings:
+        poem = _read_poem(reading, poem_of, params.prompt_set)
+        for prompt_id, prompt in prompts.items():
+            first = _first_task(params, texts, prompt_id, prompt, poem, reading, persona_of)
+            for judge in judges:
                 for sample in range(params.repeats):
-                    task = Task(
-                        understanding.item_id,
-                        poem.poem_id,
-                        judge,
-                        prompt_id,
-                        scored,
-                        sample,
-                        poem.author if prompt.persona else None,
-                        "" if lacks else text,
-                        texts["again"],
-                        f"there is no persona of {poem.author!r}" if lacks else None,
-                    )
-                    tasks.append(task)
-    place = {judge: position for position, judge in enumerate(params.models)}
+                    task = replace(first, judge=judge, sample_index=sample)
+                    if task.judgment_id in tasks:
+                        raise UserError(
+                            f"two readings have the item_id {task.item_id!r}; give them names "
+                            "of their own, since judgments and ratings go by it"
+                        )
+                    tasks[task.judgment_id] = task
     return sorted(
-        tasks,
-        key=lambda t: (
-            place[t.judge],
-            t.persona_id or "",
-            t.prompt_id,
-            t.poem_id,
-            t.item_id,
-            t.sample_index,
+        tasks.values(),
+        key=lambda task: (
+            judges.index(task.judge),
+            task.persona_id or "",
+            task.prompt_id,
+            task.poem_id,
+            task.item_id,
+            task.sample_index,
         ),
+    )
+
+
+def _first_task(
+    params: JudgeParams,
+    texts: Texts,
+    prompt_id: str,
+    prompt: JudgePrompt,
+    poem: Poem,
+    reading: Understanding,
+    persona_of: Mapping[str, Persona],
+) -> Task:
+    """The task of a reading under a prompt, for no judge yet."""
+    persona = persona_of.get(poem.author)
+    lacks = prompt.persona and persona is None
+    rubric = RUBRICS[params.prompt_set].only(reading.dimension)
+    return Task(
+        item_id=reading.item_id,
+        poem_id=poem.poem_id,
+        judge="",
+        prompt_id=prompt_id,
+        rubric=rubric,
+        persona_id=poem.author if prompt.persona else None,
+        text="" if lacks else poller_request(prompt, texts, rubric, poem, reading, persona),
+        again=texts["again"],
+        obstacle=f"there is no persona of {poem.author!r}" if lacks else None,
     )
 
 
@@ -134,7 +151,7 @@ def plan_quality(params: JudgeParams, texts: Texts, poems: Iterable[Poem]) -> li
             text=quality_request(texts, rubric, poem),
             again=texts["again"],
         )
-        for judge in params.models
+        for judge in dict.fromkeys(params.models)
         for poem in chosen
         for sample in range(params.repeats)
     ]
@@ -228,7 +245,7 @@ def judge(
     better parser reads them again without asking.
     """
     judgments: dict[str, Judgment] = {}
-    for name in params.models:
+    for name in dict.fromkeys(params.models):
         mine = [task for task in tasks if task.judge == name]
         courses = [_Course(task) for task in mine if task.obstacle is None]
         with Chat(
