@@ -84,19 +84,28 @@ def lastde(p: ModelStatistics, window: int = 3, bins_a_token: int = 10, scales: 
 
 def _averaged(series: Floats, scale: int) -> Floats:
     """Means over each `scale` neighbours."""
-    means: Floats = np.lib.stride_tricks.sliding_window_view(series, scale).mean(1)
+    sums = np.concatenate([[0.0], series.cumsum()])
+    means: Floats = (sums[scale:] - sums[:-scale]) / scale
     return means
 
 
 def _diversity_entropy(series: Floats, window: int, bins: int) -> float:
     """Entropy of the cosines of adjacent windows over `bins` equal bins of -1 … 1, over ln bins."""
-    windows = np.lib.stride_tricks.sliding_window_view(series, window)
-    products = (windows[:-1] * windows[1:]).sum(1)
-    norms = np.sqrt((windows**2).sum(1))
-    cosines = products / np.maximum(norms[:-1] * norms[1:], np.finfo(np.float32).tiny)
-    counts = np.histogram(cosines, bins, (-1.0, 1.0))[0]
+    squares = _in_windows(series * series, window)
+    products = _in_windows(series[:-1] * series[1:], window)
+    norms = np.sqrt(squares[:-1] * squares[1:])
+    cosines = products / np.maximum(norms, np.finfo(np.float32).tiny)
+    # The last bin holds its upper end, as in a histogram.
+    numbers = np.clip((cosines + 1) / 2 * bins, 0, bins - 1).astype(np.intp)
+    counts = np.bincount(numbers)
     shares = counts[counts > 0] / len(cosines)
     return float(-(shares * np.log(shares)).sum() / np.log(bins))
+
+
+def _in_windows(series: Floats, window: int) -> Floats:
+    """Sums over each `window` neighbours."""
+    parts = [series[k : len(series) - window + 1 + k] for k in range(window)]
+    return np.asarray(sum(parts[1:], start=parts[0]))
 
 
 # --- two models ------------------------------------------------------------------------
