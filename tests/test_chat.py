@@ -312,10 +312,12 @@ def test_a_server_that_nobody_runs(tmp_path, waits):
     assert len(waits) == 2
 
 
-def test_failing_requests_in_a_row_end_the_run(tmp_path, waits):
+@pytest.mark.parametrize("status", [500, 400])
+def test_failing_requests_in_a_row_end_the_run(tmp_path, waits, status):
+    """A temperature that the server minds would be minded ten thousand times."""
     patience = Patience(tries=1, failed_in_a_row=3)
     with (
-        serving([fails(500, "oops")]) as server,
+        serving([fails(status, "oops")]) as server,
         open_chat(server, tmp_path, patience=patience) as chat,
     ):
         with pytest.raises(UserError, match=r"failed 3 requests in a row.*oops"):

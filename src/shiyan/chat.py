@@ -215,7 +215,7 @@ class Patience:
     unreachable: int = 3
     """Refused connections in a row before the server is given up."""
     failed_in_a_row: int = 5
-    """Requests in a row that failed through all their tries, likewise."""
+    """Requests in a row that were rejected, or failed through all their tries, likewise."""
 
     def backoff(self, tried: int) -> float:
         """The wait after the `tried`-th try (from 1)."""
@@ -476,7 +476,10 @@ class Chat:
                 bodies.append(self._hidden(body))
                 self._cache.put_json("chat_failed", self.key(request), bodies)
             if not isinstance(answer, Again):
-                self._failed_in_a_row = 0
+                if isinstance(answer, ChatFailure) and answer.kind == "rejected":
+                    self._count_failed(answer.reason)
+                else:
+                    self._failed_in_a_row = 0
                 return answer
             again = answer
             silent += again.reason == SILENT
@@ -488,13 +491,18 @@ class Chat:
             if tried < self._patience.tries:
                 await self._back_off(again, tried)
         reason = f"{self._hidden(again.reason)} (after {tried} {'try' if tried == 1 else 'tries'})"
+        self._count_failed(reason)
+        return ChatFailure(again.kind, reason)
+
+    def _count_failed(self, reason: str) -> None:
+        """What fails for every request (a temperature the server minds, say) must not go on."""
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= self._patience.failed_in_a_row:
             raise UserError(
                 f"{self.name} at {self._where()} failed {self._failed_in_a_row} requests in a row, "
-                f"the last with: {reason}; finished replies are kept, so run again later"
+                f"the last with: {self._hidden(reason)}; finished replies are kept, so put it "
+                "right or run again later"
             )
-        return ChatFailure(again.kind, reason)
 
     async def _wait_for_turn(self) -> None:
         while (wait := self._not_before - time.monotonic()) > 0:
