@@ -10,7 +10,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
@@ -18,9 +18,22 @@ from rich.console import Console
 from rich.table import Table
 
 from shiyan import planning
-from shiyan.chat import Chat, ChatReply, ChatRequest, price
-from shiyan.config import ApiModelParams, GenerateParams, JudgeParams, PathsParams, load_params
+from shiyan.chat import Budget, Chat, ChatReply, ChatRequest, price
+from shiyan.config import (
+    ApiModelParams,
+    GenerateParams,
+    JudgeParams,
+    PathsParams,
+    PromptTexts,
+    load_models,
+    load_params,
+)
 from shiyan.generation import run as generation
+from shiyan.jsonl import read_records
+from shiyan.judging import judge as judging
+from shiyan.judging.probes import make_probes
+from shiyan.judging.rubric import RUBRICS
+from shiyan.records import Persona, Poem, Understanding
 from shiyan.work import WorkCache
 
 WIDTH = 118
@@ -103,7 +116,7 @@ def rows_of_judge(paths: PathsParams, cache: WorkCache, speeds: Speeds) -> list[
     if paths.understandings.exists():
         return [
             row("judge", chat, "judgments", first, to_ask, speeds)
-            for chat, first, to_ask in planning.planned_judging(paths, cache)
+            for chat, first, to_ask in planned_judging(paths, cache)
         ]
     params = load_params("judge", JudgeParams)
     reading = load_params("generate", GenerateParams).understanding
@@ -120,6 +133,42 @@ def rows_of_judge(paths: PathsParams, cache: WorkCache, speeds: Speeds) -> list[
         for name in params.models
         if needed
     ]
+
+
+def judge_tasks(paths: PathsParams, params: JudgeParams) -> list[judging.Task]:
+    """Every judgment that params.yaml asks for: of readings, of probes, of ci's quality.
+
+    Raises:
+        UserError: the stages before have not run, or the parameters do not fit.
+    """
+    prompts = load_params("prompts", PromptTexts)
+    poems = [poem for path in (paths.poems, paths.generated) for poem in read_records(path, Poem)]
+    readings = list(read_records(paths.understandings, Understanding))
+    probes = make_probes(params.probes, readings, RUBRICS[params.prompt_set])
+    tasks = judging.plan_readings(
+        params,
+        judging.texts_of(prompts, params.prompt_set),
+        poems,
+        read_records(paths.personas, Persona),
+        [*readings, *(probe.reading for probe in probes)],
+    )
+    if params.quality_poems:
+        tasks += judging.plan_quality(params, judging.texts_of(prompts, "ci_quality"), poems)
+    return tasks
+
+
+def planned_judging(
+    paths: PathsParams, cache: WorkCache
+) -> Iterator[tuple[Chat, list[ChatRequest], list[ChatRequest]]]:
+    """Of every judge: its first requests, and the next ones that the cache does not settle."""
+    params = load_params("judge", JudgeParams)
+    tasks = [task for task in judge_tasks(paths, params) if task.obstacle is None]
+    budget = Budget(params.budget, "judge.budget")
+    for name, model in load_models(params.models).items():
+        chat = Chat(name, model, cache=cache, at_once=params.requests_at_once, budget=budget)
+        own = [task for task in tasks if task.judge == name]
+        first = dict.fromkeys(judging.first_request(task, params) for task in own)
+        yield chat, list(first), judging.still_to_ask(own, chat, params)
 
 
 def row(
