@@ -359,3 +359,23 @@ def test_an_estimate_is_never_nan_in_json(tmp_path):
 def test_macro_f1_of_a_missing_resample_stays_missing():
     assert np.isnan(macro_f1(math.nan, 0.1, math.nan, 0.9))
     assert Sampled(0.5, np.array([np.nan, np.nan, 0.5])).estimate(9, 9).reason
+
+
+PUBLISHED = CASES.with_name("aigenpoetry_published.json")
+
+
+@pytest.mark.skipif(not PUBLISHED.exists(), reason="the published tables are not here")
+def test_the_papers_roberta_cells_are_macro_f1_of_400_and_400_poems():
+    """Every F1 of Tables 2 and 3 is reached by some counts; AUROC lies on the 1/800 grid."""
+    tables = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    row = tables["table2"]["RoBERTa"]
+    cells = [v for k, v in row.items() if k.endswith(".f1") and not k.startswith("Avg")]
+    for subset in tables["table3"].values():
+        cells += [v for k, v in subset["RoBERTa"].items() if not k.startswith("Avg")]
+    assert len(cells) == 52
+    tp, fp = np.meshgrid(np.arange(401), np.arange(401))
+    reachable = set(np.round(100 * macro_f1(tp, fp, 400 - tp, 400 - fp), 2).ravel().tolist())
+    assert [cell for cell in cells if cell not in reachable] == []
+    for name, value in row.items():
+        if name.endswith(".auroc") and not name.startswith("Avg"):
+            assert min(abs(8 * value - k) for k in range(801)) < 0.05
