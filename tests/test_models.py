@@ -372,6 +372,15 @@ def test_a_cached_snapshot_is_taken_without_asking_and_named_by_its_commit(hub, 
     assert seen == []
 
 
+def test_a_snapshot_that_is_nowhere_says_so_and_what_else_would_do(hub, monkeypatch):
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(UserError, match=r"cache on this machine does not hold it; the hub is swi"):
+        models.folder_model("m", REMOTE)
+    assert models.found("m", REMOTE) is None
+
+
 def test_an_incomplete_snapshot_names_the_file_and_what_else_would_do(hub, tmp_path, monkeypatch):
     from huggingface_hub import constants
 

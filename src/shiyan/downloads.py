@@ -77,6 +77,7 @@ def hub_snapshot(
         UnavailableError: it is not here, or the hub is out of reach.
     """
     from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
     if not here:
         _ask_hub(repository, revision, "config.json")
@@ -89,6 +90,8 @@ def hub_snapshot(
             etag_timeout=HUB_TIMEOUT,
             tqdm_class=_shown_progress(),
         )
+    except LocalEntryNotFoundError as error:
+        raise UnavailableError("the hub's cache on this machine does not hold it") from error
     except (OSError, ValueError, RuntimeError) as error:
         raise UnavailableError(f"the hub: {first_line(error)}") from error
     return Path(folder)

@@ -212,7 +212,7 @@ def checked_folder(folder: Path) -> Path:
     """
     tokenizers = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
     tokenizer = next((n for n in tokenizers if (folder / n).exists()), tokenizers[0])
-    for name in ["config.json", tokenizer, *_weight_files(folder)]:
+    for name in ["config.json", *_weight_files(folder), tokenizer]:
         check_weights(folder / name)
     return folder
 
