@@ -103,7 +103,10 @@ def test_a_poem_that_no_record_names_is_unscored_too():
         (lambda p: None, "no scored poem"),
         (lambda p: 0.5, "scores are equal"),
         (lambda p: None if p.label else 0.1 * int(p.poem_id[1:]), "one class (human, n=5)"),
-        (lambda p: float(len(p.text) + int(p.poem_id[-1])) if p.label else None, "one class (LLM, n=5)"),
+        (
+            lambda p: float(len(p.text) + int(p.poem_id[-1])) if p.label else None,
+            "one class (LLM, n=5)",
+        ),
     ],
 )
 def test_what_cannot_be_known_is_null_with_a_reason(values, reason):

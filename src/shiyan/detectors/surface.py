@@ -87,7 +87,7 @@ def pipeline(name: SurfaceName, n_texts: int, ngram: NGramParams, seed: int) -> 
     def counted(features: Callable[[str], list[float]]) -> list[Any]:
         return [FunctionTransformer(lambda texts: [features(t) for t in texts]), StandardScaler()]
 
-    # The analyzer "char" reads any run of breaks and blanks as one blank.
+    # The analyzer "char" reads a line break as itself, and a stanza's (two) as one blank.
     tfidf = TfidfVectorizer(
         analyzer="char",
         ngram_range=(ngram.shortest, ngram.longest),
