@@ -159,6 +159,23 @@ def test_a_killed_run_goes_on_where_it_was(models, tmp_path, monkeypatch):
         assert_equal(found[text], whole[text])
 
 
+def test_a_full_disk_stops_the_run_and_keeps_what_was_written(models, cache, monkeypatch):
+    real, written = WorkCache.put, []
+
+    def filling(self, kind, key, value):
+        if len(written) == 4:
+            raise UserError("the disk is full")
+        written.append(key)
+        real(self, kind, key, value)
+
+    monkeypatch.setattr(WorkCache, "put", filling)
+    monkeypatch.setattr(statistics, "WRITERS", 1)
+    with pytest.raises(UserError, match="the disk is full"):
+        token_statistics(models, PLAN, TEXTS, Reading(batch_tokens=20), cache)
+    monkeypatch.undo()
+    assert sum(path.is_file() for path in cache.root.rglob("*")) == 4
+
+
 def test_only_what_is_missing_is_computed(models, cache, monkeypatch):
     token_statistics(models, Plan(("p",), ()), TEXTS, Reading(), cache)
     plans = []

@@ -1,7 +1,9 @@
 """Token statistics of many texts: each distinct one once, in batches, kept as they end."""
 
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +30,10 @@ from shiyan.work import WorkCache
 
 A_BATCHS_OWN_COST = 64
 """What a further batch costs, as tokens of a full one; measured on two CPU cores."""
+
+WRITERS = 4
+MOST_UNWRITTEN = 256
+"""Texts whose statistics may wait for the disk; a kill loses no more than these."""
 
 
 def token_statistics(
@@ -59,10 +65,13 @@ def token_statistics(
     if todo:
         loaded = _loaded(models, tokenizers, todo, reading)
         total = sum(len(ids) for part in todo.values() for ids in part.values())
-        with tqdm(total=total, unit=" tokens", unit_scale=True, desc="token statistics") as bar:
+        with (
+            tqdm(total=total, unit=" tokens", unit_scale=True, desc="token statistics") as bar,
+            _Writers(store) as writers,
+        ):
             for lacking, part in todo.items():
                 for text, found in _measured(loaded, lacking, part, reading):
-                    store.write(text, found)
+                    writers.write(text, found)
                     kept[text] |= {k: unpacked(kind_of(k), rows) for k, rows in found.items()}
                     bar.update(len(part[text]))
     return {text: _gathered(len(ids), kept.get(text, {})) for text, ids in encoded.items()}
@@ -132,6 +141,34 @@ class _Store:
     def write(self, text: str, found: Mapping[Key, Row]) -> None:
         for key, rows in found.items():
             self.cache.put(*self.entry(text, key), to_bytes(rows))
+
+
+class _Writers:
+    """Threads that write while the models read on: a disk takes milliseconds for each entry.
+
+    Leaving the block waits for all of them, also after Ctrl-C.
+
+    Raises:
+        UserError: on `write` or on leaving, where the disk is full.
+    """
+
+    def __init__(self, store: _Store) -> None:
+        self.store = store
+        self.pool = ThreadPoolExecutor(WRITERS)
+        self.waiting: deque[Future[None]] = deque()
+
+    def __enter__(self) -> "_Writers":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.pool.shutdown(wait=True)
+        while self.waiting and kind is None:
+            self.waiting.popleft().result()
+
+    def write(self, text: str, found: Mapping[Key, Row]) -> None:
+        self.waiting.append(self.pool.submit(self.store.write, text, found))
+        while self.waiting and (self.waiting[0].done() or len(self.waiting) > MOST_UNWRITTEN):
+            self.waiting.popleft().result()
 
 
 def _lacking(plan: Plan, kept: Mapping[Key, Statistics]) -> Plan | None:
