@@ -4,6 +4,7 @@ import json
 import math
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,14 +12,13 @@ from detector_fakes import halves, human, pairs
 from lm_fakes import tiny_model
 from omegaconf import OmegaConf
 
-from shiyan.config import ZeroShotScoreParams
+from shiyan.config import ZeroShotDetector, ZeroShotScoreParams
 from shiyan.detectors import zero_shot
 from shiyan.detectors.zero_shot import (
     DETECTORS,
     OF_ONE_MODEL,
     Roles,
     ZeroShot,
-    known,
     plan_for,
     text_of,
 )
@@ -113,10 +113,10 @@ def test_fast_detectgpt_scores_with_the_scoring_model_unless_another_is_named():
     assert Roles.of(params(fast_scoring="other")).fast == ("small", "other")
 
 
-def test_an_unknown_detector_lists_the_known():
-    with pytest.raises(UserError, match="no detector 'ghostbuster'; known are log_likelihood"):
-        known(["lrr", "ghostbuster"])
-    assert known(["lrr", "rank", "lrr"]) == ("lrr", "rank")
+def test_params_know_every_detector_and_refuse_any_other():
+    assert set(get_args(ZeroShotDetector)) == set(DETECTORS)
+    with pytest.raises(ValueError, match="'log_likelihood', 'log_rank'"):
+        params(detectors=("lrr", "ghostbuster"))
 
 
 def test_every_detector_scores_an_ordinary_text():

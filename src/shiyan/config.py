@@ -363,6 +363,23 @@ class TrainRobertaParams(Params):
     resamples: int = Field(gt=0)
 
 
+ZeroShotDetector = Literal[
+    "log_likelihood",
+    "log_rank",
+    "lrr",
+    "rank",
+    "entropy",
+    "gltr_10",
+    "gltr_100",
+    "gltr_1000",
+    "lastde",
+    "fast_detectgpt",
+    "binoculars",
+    "binoculars_aligned",
+    "dna_detectllm",
+]
+
+
 class ZeroShotScoreParams(Params):
     """Which models play which role (AIGenPoetry, section 5)."""
 
@@ -374,7 +391,7 @@ class ZeroShotScoreParams(Params):
     fast_scoring: str | None
     observer: str
     performer: str
-    detectors: tuple[str, ...] = Field(min_length=1)
+    detectors: tuple[ZeroShotDetector, ...] = Field(min_length=1)
     text: Literal["body", "title_and_body"]
     max_tokens: int = Field(gt=1)
     min_tokens: int = Field(gt=1)

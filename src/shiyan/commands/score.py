@@ -64,6 +64,8 @@ def positive(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     lines = list(raw_lines(arguments) if arguments.raw else user_lines(arguments))
+    if not lines:
+        raise UserError(f"{arguments.file} holds no poem; give one object a line, with id and text")
     scores, detectors = scored(arguments, [line.poem for line in lines if line.poem])
     rows = [(line, scores[line.id] if line.poem else line.unscored(detectors)) for line in lines]
     if arguments.json:
@@ -121,6 +123,8 @@ def raw_lines(arguments: argparse.Namespace) -> Iterator[Line]:
         text = value.get("text")
         if text is not None and not isinstance(text, str):
             raise UserError(f"{path}:{number}: text is {type(text).__name__}, a string is wanted")
+        if text is not None and not text.isprintable() and "\ud800" <= max(text) <= "\udfff":
+            raise UserError(f"{path}:{number}: text holds half a character (a lone surrogate)")
         title = str(value.get("title") or "")
         poem = Poem(poem_id=name, title=title, text=text or "", genre="modern", author="")
         yield Line(name, poem)

@@ -4,7 +4,7 @@ A text that has no score is never dropped: its score is null, with the reason.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -80,17 +80,6 @@ class Roles:
         return self.fast if OF_A_PAIR[name][0] == "fast" else self.binoculars
 
 
-def known(detectors: Sequence[str]) -> tuple[str, ...]:
-    """The detectors named, each once.
-
-    Raises:
-        UserError: a name that is none.
-    """
-    if wrong := next((name for name in detectors if name not in DETECTORS), None):
-        raise UserError(f"there is no detector {wrong!r}; known are {', '.join(DETECTORS)}", 2)
-    return tuple(dict.fromkeys(detectors))
-
-
 def plan_for(detectors: Iterable[str], roles: Roles) -> Plan:
     """The statistics that these detectors need, and no others."""
     models: dict[str, None] = {}
@@ -135,9 +124,9 @@ class ZeroShot:
         """As the params say, with the models on this machine.
 
         Raises:
-            UserError: an unknown detector or model, or a model that cannot be had.
+            UserError: an unknown model, or one that cannot be had.
         """
-        detectors, roles = known(params.detectors), Roles.of(params)
+        detectors, roles = tuple(dict.fromkeys(params.detectors)), Roles.of(params)
         names = plan_for(detectors, roles).names
         models = scoring_models(load_models(names))
         return cls(detectors, roles, reading_of(params), models, params.text)

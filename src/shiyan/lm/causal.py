@@ -93,8 +93,9 @@ class CausalLM:
             # What is not finite is no matter of scale: its texts will be unscored.
             finite = own.isfinite()
             own, ours = own[finite], ours[finite]
-            tolerance = 1e-3 if hidden.dtype == torch.float32 else 2e-2
-            if not torch.allclose(own, ours, rtol=0, atol=tolerance * float(own.abs().max())):
+            largest = float(own.abs().max()) if own.numel() else 0.0
+            tolerance = largest * (1e-3 if hidden.dtype == torch.float32 else 2e-2)
+            if not torch.allclose(own, ours, rtol=0, atol=tolerance):
                 raise UserError(
                     f"{self.name}: its logits are not its output matrix times its last hidden "
                     "states (it scales or caps them), so it cannot score; choose another model"
