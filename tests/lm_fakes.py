@@ -48,8 +48,8 @@ def tiny_model(
     return ScoringModel(name, where, f"sha256:{name}-{seed}-{width}")
 
 
-def edit_head(model: ScoringModel, row: int, value: float) -> None:
-    """Set one row of a fake's output matrix."""
+def edit_head(model: ScoringModel, row: int | slice, value: float) -> None:
+    """Set one row, or all, of a fake's output matrix."""
     from transformers import Qwen2ForCausalLM
 
     loaded = Qwen2ForCausalLM.from_pretrained(model.folder)

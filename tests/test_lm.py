@@ -398,9 +398,10 @@ def test_batches_hold_like_lengths_within_a_token_budget(lengths, budget, expect
     assert batches(lengths, budget) == expected
 
 
-def test_logits_that_are_not_finite_are_kept_for_a_reason_to_be_given(models, tmp_path, cache):
+@pytest.mark.parametrize("rows", [3, slice(None)])
+def test_logits_that_are_not_finite_are_kept_for_a_reason_to_be_given(tmp_path, cache, rows):
     broken = tiny_model(tmp_path, "broken")
-    edit_head(broken, 3, float("nan"))
+    edit_head(broken, rows, float("nan"))
     plan = Plan(("broken",), (("broken", "broken"),))
     found = token_statistics({"broken": broken}, plan, TEXTS[:1], Reading(), cache)[TEXTS[0]]
     assert np.isnan(found.models["broken"].log_prob).all()

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -157,21 +158,23 @@ def test_limits_of_the_call_hold(folder, capsys):
         (["no.jsonl", "--model", "big"], "no.jsonl does not exist", 1),
         (["poems.jsonl", "--model", "gpt-9"], "there is no model 'gpt-9': there is no params", 2),
         (["twice.jsonl", "--model", "big"], "the id 'a' stands twice", 1),
+        (["none.jsonl", "--model", "big"], "none.jsonl holds no poem", 1),
+        (["half.jsonl", "--model", "big", "--raw"], "half.jsonl:1 is not valid JSON", 1),
         (["twice.jsonl", "--model", "big", "--raw"], "twice.jsonl:2: the id 'a' stands at", 1),
-        (["poems.jsonl", "--model", "cut.gguf"], "cut.gguf in .* is not a GGUF file", 1),
+        (["poems.jsonl", "--model", "cut.gguf"], r"cut\.gguf in .* is not a GGUF file", 1),
         (["poems.jsonl", "--model", "big", "--reference", "bare"], "no config.json in", 1),
     ],
 )
 def test_bad_calls_are_one_sentence(folder, capsys, arguments, message, code):
     write(folder, {"id": "a", "text": POEM})
     write(folder, {"id": "a", "text": POEM}, {"id": "a", "text": POEM}, name="twice.jsonl")
+    write(folder, name="none.jsonl")
+    (folder / "half.jsonl").write_text(r'{"id": "a", "text": "雨\ud83d落"}', encoding="utf-8")
     (folder / "cut.gguf").write_bytes(b"PK\x03\x04")
     (folder / "bare").mkdir()
     assert exit_code_of(lambda: dispatch(["score", *arguments])) == code
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("error: ")
-    import re
-
     assert re.search(message, said)
 
 

@@ -123,8 +123,6 @@ def raw_lines(arguments: argparse.Namespace) -> Iterator[Line]:
         text = value.get("text")
         if text is not None and not isinstance(text, str):
             raise UserError(f"{path}:{number}: text is {type(text).__name__}, a string is wanted")
-        if text is not None and not text.isprintable() and "\ud800" <= max(text) <= "\udfff":
-            raise UserError(f"{path}:{number}: text holds half a character (a lone surrogate)")
         title = str(value.get("title") or "")
         poem = Poem(poem_id=name, title=title, text=text or "", genre="modern", author="")
         yield Line(name, poem)
