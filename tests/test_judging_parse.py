@@ -188,6 +188,8 @@ def test_any_reply_is_read_without_an_error_and_on_the_scale(reply, is_cut):
 
 def test_the_embedded_judges_own_shape():
     """Qwen2.5-Coder-1.5B fills the format's parentheses and keeps its 分."""
-    verdict = parse_reply("内容：（90）分。理由：说到了渡口。\n语言：（85）分。理由：平实。", POLLER)
+    verdict = parse_reply(
+        "内容：（90）分。理由：说到了渡口。\n语言：（85）分。理由：平实。", POLLER
+    )
     assert (verdict.scores["内容"], verdict.scores["语言"]) == (90, 85)
     assert verdict.reasons == {"内容": "说到了渡口", "语言": "平实"}
