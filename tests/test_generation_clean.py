@@ -222,6 +222,7 @@ RUMENGLING = Asked("ci", "听雨", cipai="如梦令", joins_stanzas=True)
         "如梦令\n" + "\n".join(f"{n}. {line}" for n, line in enumerate(LING, start=1)),
         "如梦令\n" + "\n".join(f"第{n}句：{line}" for n, line in enumerate(LING, start=1)),
         f"如梦令听雨{SENTENCES}",
+        f"如梦令\n{SENTENCES}\n下片同上。",
         f"如梦令\n听雨\n苏轼\n{SENTENCES}",
         f"如梦令·听雨\n{SENTENCES}\n\n注：阑珊，将尽。\n此词写雨夜怀人。",
         f"如梦令·听雨\n{SENTENCES}\n\n共33字，格律工整。",
@@ -240,6 +241,8 @@ def test_a_ci_becomes_its_sentences(reply):
 def test_the_form_repeated_is_no_ci():
     rows = "第1句：6字，中仄中平中仄，押仄声韵\n第2句：6字，中仄中平中仄，押仄声韵"
     assert clean(f"如梦令\n\n{rows}", RUMENGLING, "stop").missing == "echo_only"
+    labelled = f"如梦令\n\n上片：\n{rows}\n\n下片：\n{rows}"
+    assert clean(labelled, RUMENGLING, "stop").missing == "echo_only"
     assert clean("如梦令，听雨。", RUMENGLING, "stop").missing == "title_only"
 
 

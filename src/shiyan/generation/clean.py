@@ -426,7 +426,8 @@ def _better_title(known: str, found: str, asked: Asked) -> str:
 
 _LABEL = re.compile(
     r"[（(【\[]?(?:正文|诗文|全文|词文|原文|诗歌正文|词的?正文|诗的?正文|内容|Content|Body"
-    r"|[上下前后中][阕片段阙]|第?[一二三四五六七八九十\d]{1,3}[节段阕片阙]|Stanza \d+)"
+    r"|[上下前后中][阕片段阙](?:\s*[：:]?\s*(?:同上|同前|略)[。.]?)?"
+    r"|第?[一二三四五六七八九十\d]{1,3}[节段阕片阙]|Stanza \d+)"
     r"[)）】\]]?\s*[：:]?",
     re.IGNORECASE,
 )
@@ -601,7 +602,7 @@ def _no_poem(draft: _Draft, finish_reason: str | None) -> str | None:
         if {"prompt_echo", "tone_row"} & set(draft.flags):
             return "echo_only"
         return "title_only" if "title_line" in draft.flags else "empty"
-    if len(verse) == 1 and _is_echo(verse[0], draft.asked):
+    if all(_is_echo(line, draft.asked) or _LABEL.fullmatch(line) for line in verse):
         return "echo_only"
     if len(verse) == 1 and _is_only_title(draft, verse[0]):
         draft.title = draft.title or _undressed(verse[0])
