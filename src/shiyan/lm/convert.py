@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from shiyan.errors import UserError
-from shiyan.lm.tokenizer import check_tokenizer, quiet_loading
+from shiyan.lm.tokenizer import check_tokenizer
 from shiyan.weights import read_gguf_header
 
 
@@ -22,7 +22,6 @@ def convert_gguf(path: Path, folder: Path) -> None:
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    quiet_loading()
     _knows_architecture(path)
     source = {"gguf_file": path.name}
     tokenizer = AutoTokenizer.from_pretrained(path.parent, **source)
