@@ -21,6 +21,7 @@ MODERN = Asked("modern", TITLE)
     [
         (REPLY, {"title_line"}),
         (f"《{TITLE}》\n\n{BODY}", {"title_line"}),
+        (f"{TITLE}，\n\n{BODY}", {"title_line"}),
         (f"题目：{TITLE}\n{BODY}", {"title_line"}),
         (f"题目：《{TITLE}》\n\n正文：\n{BODY}", {"title_line", "label"}),
         (f"【题目】{TITLE}\n\n【正文】\n{BODY}", {"title_line", "label"}),
@@ -38,6 +39,7 @@ MODERN = Asked("modern", TITLE)
         (f"{REPLY}\n\n赏析：这首诗写灯与雨。\n很安静。", {"title_line", "afterword"}),
         (f"{REPLY}\n\n---\n**创作说明**\n灯是人。", {"markdown", "title_line", "afterword"}),
         (f"{REPLY}\n\n这首诗通过灯与雨的对话，表达了守候的主题。", {"title_line", "afterword"}),
+        (f"{REPLY}\n\n这是一首用拟人手法描绘雨夜的作品。", {"title_line", "afterword"}),
         (f"{REPLY}\n\n（全诗完）\n字数：28", {"title_line", "afterword"}),
         (f"{REPLY}\n\nI hope you like this poem!", {"title_line", "afterword"}),
         (f"{REPLY}\n\n希望您喜欢这首诗。", {"title_line", "afterword"}),
@@ -101,6 +103,7 @@ def test_a_first_line_that_only_begins_like_the_title_stays():
         ("  \n\n", "stop", "empty"),
         ("《檐下》", "stop", "title_only"),
         ("题目：檐下", "stop", "title_only"),
+        ("灯。", "stop", "title_only"),
         (TITLE, "stop", "title_only"),
         ("<think>写什么好呢", "length", "thinking_only"),
         ("抱歉，作为编程助手，我无法写诗。", "stop", "refusal"),

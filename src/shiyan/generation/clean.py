@@ -74,6 +74,8 @@ TRADITIONAL_SHARE = 0.05
 """Simplified texts have a few characters (著, 乾) that a converter would change."""
 CHINESE_SHARE = 0.5
 """Han characters among all letters below which a reply is not Chinese."""
+SHORTEST_POEM = 3
+"""Characters up to which one line is a word and no poem."""
 LONGEST_TITLE = 30
 LONGEST_PLAIN_TITLE = 20
 PROSE_LINE = 60
@@ -367,7 +369,7 @@ def _undressed(line: str) -> str:
         bare = bare[1:]
     if bare and bare[-1] in _PAIRS.values() and not set(_PAIRS) & set(bare[:-1]):
         bare = bare[:-1]
-    return bare.strip()
+    return bare.strip().rstrip("，,、：:")
 
 
 def _names_cipai(line: str, asked: Asked) -> bool:
@@ -508,6 +510,7 @@ _LENGTH = re.compile(
 )
 _EXPLANATION = re.compile(
     r"(?:(?:以上|上面|上述|前面)(?:的|这|就是|便是|是|内容|诗|词|作品).*"
+    r"|这是一?[首篇段].{0,40}(?:描绘|描写|描述|表达|抒发|展现|讲述|歌颂|赞美).*"
     r"|(?:这|此|该|本|整|全)(?:首|篇|阕|是一?首)?[^，。]{0,16}(?:诗歌?|词作?|作品).{0,12}"
     r"(?:通过|表达|描绘|描写|描述|展现|展示|运用|借|以|遵循|遵守|采用|符合|创作|抒发|押|格律|结合|围绕|反映|体现|共|是|中|用|的|讲述|充满|旨在|主题).*"
     r"|(?:我)?希望(?:这|您|你|能|它|我|以上|对).*(?:喜欢|满意|帮助?|诗|词|要求|符合|欣赏).*"
@@ -621,10 +624,14 @@ def _no_poem(draft: _Draft, finish_reason: str | None) -> str | None:
 
 def _is_only_title(draft: _Draft, line: str) -> bool:
     """One line that repeats the title, or is as short as one and has no verse about it."""
-    if draft.asked.title and _same(line, draft.asked.title):
+    human = draft.asked.human
+    titles = [draft.title, draft.asked.title, human.title if human else None]
+    if any(title and _same(line, title) for title in titles):
         return True
     if draft.title:
-        return _same(line, draft.title)
+        return False
+    if 0 < len(parser.characters(line)) <= SHORTEST_POEM:
+        return True
     return len(line) <= LONGEST_PLAIN_TITLE and not re.search(f"[{_END}，,]", line)
 
 
