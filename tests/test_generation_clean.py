@@ -40,6 +40,7 @@ MODERN = Asked("modern", TITLE)
         (f"{REPLY}\n\n---\n**创作说明**\n灯是人。", {"markdown", "title_line", "afterword"}),
         (f"{REPLY}\n\n这首诗通过灯与雨的对话，表达了守候的主题。", {"title_line", "afterword"}),
         (f"{REPLY}\n\n这是一首用拟人手法描绘雨夜的作品。", {"title_line", "afterword"}),
+        (f"{REPLY}\n\n作者简介：某某，诗人，生于檐下。", {"title_line", "afterword"}),
         (f"{REPLY}\n\n（全诗完）\n字数：28", {"title_line", "afterword"}),
         (f"{REPLY}\n\nI hope you like this poem!", {"title_line", "afterword"}),
         (f"{REPLY}\n\n希望您喜欢这首诗。", {"title_line", "afterword"}),
