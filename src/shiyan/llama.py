@@ -59,9 +59,10 @@ class LlamaServer:
             stderr=self._log,
             # Ctrl-C is the parent's to handle: it goes to a terminal's whole group.
             start_new_session=True,
-            # Threads that spin while they wait make a server on a busy machine (a queue
-            # of two experiments, say) six to ten times slower.
-            env={"OMP_WAIT_POLICY": "passive"} | os.environ,
+            # OpenMP's threads spin for long while they wait, which makes a server on a busy
+            # machine (a queue of two experiments, say) several times slower; a short spin
+            # costs an idle one nothing.
+            env={"GOMP_SPINCOUNT": "10000"} | os.environ,
         )
         try:
             self.base_url = f"{self._address(LONGEST_START_S)}/v1"

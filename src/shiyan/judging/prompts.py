@@ -90,8 +90,8 @@ def poller_request(
         filled(
             texts["material"], poem=poem_text(poem), reading=neutralised(understanding.text.strip())
         ),
-        _answer(texts, rubric),
         texts["declares_role"] if prompt.declares_role else "",
+        texts["answer"],
     ]
     return "\n\n".join(piece for piece in pieces if piece)
 
@@ -106,15 +106,29 @@ def quality_request(texts: Texts, rubric: Rubric, poem: Poem) -> str:
         poem=neutralised(poem.text.strip()),
     )
     meanings = "\n".join([texts["meanings"], *(f"{name}：{texts[name]}" for name in rubric.names)])
-    return "\n\n".join([texts["task"], meanings, texts["rules"], material, _answer(texts, rubric)])
+    return "\n\n".join([texts["task"], meanings, texts["rules"], material, texts["answer"]])
+
+
+PROBLEMS = {
+    "a range": "给的是范围，不是一个分数",
+    "a bound": "给的是范围，不是一个分数",
+    "off the scale": "超出评分范围",
+    "out of": "满分不对",
+    "disagree": "前后给了不同的分数",
+}
+"""How problems of the parser are put to a judge; any other is a score that was not found."""
 
 
 def again_request(template: str, rubric: Rubric, problems: Mapping[str, str]) -> str:
     """What a judge is told whose reply could not be read whole: which scores, and why."""
+    why = (
+        next((told for part, told in PROBLEMS.items() if part in problem), "没有找到分数")
+        for problem in problems.values()
+    )
     return filled(
         template,
         missing="、".join(problems),
-        why="；".join(dict.fromkeys(map(neutralised, problems.values()))),
+        why="；".join(dict.fromkeys(why)),
         lowest=f"{rubric.lowest:g}",
         highest=f"{rubric.highest:g}",
     )
@@ -133,11 +147,6 @@ def _persona(texts: Texts, persona: Persona) -> str:
         views_on_poetry=neutralised(persona.views_on_poetry),
         critics_comments=neutralised(persona.critics_comments),
     )
-
-
-def _answer(texts: Texts, rubric: Rubric) -> str:
-    lines = (filled(texts["answer_line"], dimension=name) for name in rubric.names)
-    return filled(texts["answer"], lines="\n".join(lines)) if texts["answer"] else ""
 
 
 def poem_text(poem: Poem) -> str:
