@@ -90,7 +90,7 @@ def test_an_incomplete_reply_is_answered_once_with_what_was_missing(tmp_path):
     judgments, requests = run(answer, tmp_path, params(prompts=("P0",)), READINGS[:1])
     assert [len(messages) for messages in requests] == [1, 3]
     assert requests[1][1] == {"role": "assistant", "content": PARTLY}
-    assert "思想情感、现代性（no score）" in requests[1][2]["content"]
+    assert "思想情感、现代性（没有找到分数）" in requests[1][2]["content"]
     assert judgments[0].attempts == 2
     assert judgments[0].scores == dict.fromkeys(POLLER.names, 80)
     assert judgments[0].completion_tokens == 20
