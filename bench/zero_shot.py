@@ -190,7 +190,7 @@ class Bench:
         return seconds(lambda: self.ours([poem(99, 2)]))
 
     def one_set(self, n: int, oracle: Path | None) -> None:
-        texts = poems(n, 6, 18)
+        texts = poems(n, 4, 10)
         tokens = self.n_tokens(texts)
         say(f"set: {n} poems, {tokens} tokens, 5 detectors")
         loading = self.overhead()
@@ -277,9 +277,9 @@ class Bench:
         say(f"  baseline against the reference values: {worst:.1e} at most (1e-3 wanted)")
 
     def grid(self, n_human: int) -> None:
-        human = poems(n_human, 3, 6, seed=1000)
+        human = poems(n_human, 2, 5, seed=1000)
         imitations = {
-            prompt: poems(n_human, 3, 6, seed=2000 + 100 * prompt) for prompt in range(PROMPTS)
+            prompt: poems(n_human, 2, 5, seed=2000 + 100 * prompt) for prompt in range(PROMPTS)
         }
         every = [*human, *(text for part in imitations.values() for text in part)]
         say(f"grid: {n_human} poems with {PROMPTS} imitations each, {self.n_tokens(every)} tokens")
