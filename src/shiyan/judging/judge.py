@@ -399,10 +399,11 @@ def texts_of(prompts: PromptTexts, prompt_set: str) -> Texts:
 
 _POLLER_PIECES = (
     "persona", "details", "owns_poem", "role", "no_role", "task", "eight", "eight_and_sentence",
-    "one", "meanings", "rules", "material", "answer", "declares_role", "again",
+    "one", "meanings", "rules", "material", "answer", "answer_line", "declares_role",
+    "again",
 )  # fmt: skip
 REQUIRED = {
     "poller": _POLLER_PIECES,
     "poller_ci": _POLLER_PIECES,
-    "ci_quality": ("task", "meanings", "rules", "material", "answer", "again"),
+    "ci_quality": ("task", "meanings", "rules", "material", "answer", "answer_line", "again"),
 }

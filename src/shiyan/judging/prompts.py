@@ -91,7 +91,7 @@ def poller_request(
             texts["material"], poem=poem_text(poem), reading=neutralised(understanding.text.strip())
         ),
         texts["declares_role"] if prompt.declares_role else "",
-        texts["answer"],
+        _answer(texts, rubric),
     ]
     return "\n\n".join(piece for piece in pieces if piece)
 
@@ -106,7 +106,7 @@ def quality_request(texts: Texts, rubric: Rubric, poem: Poem) -> str:
         poem=neutralised(poem.text.strip()),
     )
     meanings = "\n".join([texts["meanings"], *(f"{name}：{texts[name]}" for name in rubric.names)])
-    return "\n\n".join([texts["task"], meanings, texts["rules"], material, texts["answer"]])
+    return "\n\n".join([texts["task"], meanings, texts["rules"], material, _answer(texts, rubric)])
 
 
 PROBLEMS = {
@@ -147,6 +147,11 @@ def _persona(texts: Texts, persona: Persona) -> str:
         views_on_poetry=neutralised(persona.views_on_poetry),
         critics_comments=neutralised(persona.critics_comments),
     )
+
+
+def _answer(texts: Texts, rubric: Rubric) -> str:
+    lines = (filled(texts["answer_line"], dimension=name) for name in rubric.names)
+    return filled(texts["answer"], lines="\n".join(lines))
 
 
 def poem_text(poem: Poem) -> str:
