@@ -17,8 +17,8 @@ _FULL_WIDTH = {
     if chr(code) not in "，：（）；！？"
 }
 _LIKE = str.maketrans(
-    "\u3000\u00a0\ufe30\ufe55│┃║內語辭節現維評終後數總給為調綜說釋點",
-    "  ：：|||内语辞节现维评终后数总给为调综说释点",
+    "\u3000\u00a0\ufe30\ufe55│┃║內語辭節現維評終後數總給為調綜說釋點與達",
+    "  ：：|||内语辞节现维评终后数总给为调综说释点与达",
 )
 """Among them the traditional characters in the names of dimensions and scores."""
 _TABLE = _FORMAT_CHARACTERS | _FULL_WIDTH | _LIKE
@@ -182,11 +182,15 @@ def _scale(rubric: Rubric) -> re.Pattern[str]:
     sign = r"\s*分?\s*[-–—~至到]\s*"
     total = rf"(?:满分|上限|总分|最高)\s*(?:为|是|:|：|=)?\s*{high}\s*分?"
     means = r"(?:表示|代表|意味着|指的?是|即为|=\s*[\u4e00-\u9fff])"
+    # Stars beside a score are decoration, unless the scale itself has five.
+    stars = rf"[（(]?\s*{DIGITS}\s*/\s*{DIGITS}\s*(?:颗?星|stars?\b)\s*[)）]?"
+    stars = stars if rubric.highest > 10 else r"(?!)"
     return re.compile(
         rf"[（(\[【]?\s*{total}\s*[)）\]】]?"
         rf"|(?<!\d){low}{sign}{high}(?!\d)\s*分?"
         rf"|(?<!\d){high}\s*分制|百分制|十分制|五分制"
-        rf"|(?<![\d.]){DIGITS}\s*分?\s*{means}[^，,。；;\n]*",
+        rf"|(?<![\d.]){DIGITS}\s*分?\s*{means}[^，,。；;\n]*"
+        rf"|{stars}",
     )
 
 

@@ -199,6 +199,12 @@ _LABEL = re.compile(
 )
 _DOUBLE_BRACKETS = re.compile(r"\[\[")
 _CHANGED = re.compile(r"(?:改判?[为成]|调整[为至到]|修正为|更正为|[降升下上]调?[为至到])[:：]?\s*")
+_LAST = re.compile(
+    rf"(?:{FINAL_WORD})(?:[，,]?\s*我)?(?:还是)?(?:给[出予了到]?|打[了出]?|[评定]?[为是]|评|得)?\s*"
+    rf"(?=(?:{DIGITS}|{HAN})\s*(?:{UNIT}|/|[，,。；;)）\n]|$))",
+    re.I,
+)
+"""最终给78分: what the judge comes to after its first thoughts."""
 _FROM = rf"(?:{DIGITS}\s*分?\s*[-–—~至到和]\s*)?"
 _BARE_SCORE = re.compile(
     rf"(?<![\d.\w])(?:{_FROM}{DIGITS}|{HAN})\s*(?:{UNIT}|/|out of)"
@@ -206,7 +212,7 @@ _BARE_SCORE = re.compile(
     rf"|(?<=[给打得评为是到]){HAN}\s*{UNIT}|(?<=[（(])\d{{2,3}}(?=\s*[)）])"
 )
 _NOT_GIVEN = re.compile(
-    r"(?:若|如果.*|假如|假设|如能|要是|否则|可以?[给到达得]到?|本[可应该]|还?能[给到达]|不是|而非|并非|"
+    r"(?:原本|本想|本来|原想|起初|一开始|最初|心目中|上一位|若|如果.*|假如|假设|如能|要是|否则|可以?[给到达得]到?|本[可应该]|还?能[给到达]|不是|而非|并非|"
     r"扣除?了?|减去?了?|[加失丢少差]了?|提[高升]了?|满分|每|及格|高于|低于|超过|不[足到低少]于?|至[少多]|最多|接?近|"
     r"if\b.*|(?:would|could) (?:have|be)\b.*|minus|deduct\w*)[^，,。；;\n]{0,8}$",
     re.I,
@@ -241,6 +247,8 @@ def _places(body: str) -> Iterator[tuple[int, int, int]]:
     """(start, where the score begins, rung) of every place in a section that may state one."""
     for match in _LABEL.finditer(body):
         yield match.start(), match.end(), FINAL if match["final"] else LABELLED
+    for match in _LAST.finditer(body):
+        yield match.start(), match.end(), FINAL
     for match in _DOUBLE_BRACKETS.finditer(body):
         yield match.start(), match.end(), LABELLED
     for match in _CHANGED.finditer(body):

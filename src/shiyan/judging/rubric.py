@@ -71,8 +71,8 @@ class Rubric:
 
 _POLLER_DIMENSIONS = (
     Dimension("内容", ("主要内容", "诗歌内容", "Contents", "Content", "Cont")),
-    Dimension("语言", ("诗歌语言", "Language", "Lang")),
-    Dimension("意象", ("Imageries", "Imagery", "Imag")),
+    Dimension("语言", ("诗歌语言", "语言表达", "Use of Language", "Language", "Lang")),
+    Dimension("意象", ("意像", "Imageries", "Imagery", "Imag")),
     Dimension(
         "修辞手法",
         (
@@ -89,9 +89,17 @@ _POLLER_DIMENSIONS = (
             "Rhet",
         ),
     ),
-    Dimension("节奏", ("诗歌节奏", "Rhythm", "Rhyt")),
+    Dimension("节奏", ("诗歌节奏", "节奏感", "Rhythm", "Rhyt")),
     Dimension(
-        "陌生化", ("陌生化表达", "陌生化手法", "Defamiliarization", "Defamiliarisation", "Defa")
+        "陌生化",
+        (
+            "陌生化表达",
+            "陌生化手法",
+            "陌生化效果",
+            "Defamiliarization",
+            "Defamiliarisation",
+            "Defa",
+        ),
     ),
     Dimension(
         "思想情感",
