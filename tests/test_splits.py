@@ -177,6 +177,25 @@ def test_llm_ci_join_the_human_ci_of_their_cipai():
     assert len(set(group_poems(poems, [("h2", "h3")]).values())) == 2
 
 
+def test_two_names_of_one_tune_are_one_cipai():
+    poems = [
+        human("h1", "甲", "贺新郎"),
+        human("h2", "乙", "金缕曲"),
+        human("h3", "丙", "忆江南"),
+        written("w1", None, "direct", "m", "金缕曲"),
+        written("w2", "h3", "direct", "m", "望江南"),
+        human("h4", "丁", "望江南"),
+    ]
+    tunes = {"金缕曲": "贺新郎", "贺新郎": "贺新郎", "望江南": "忆江南"}
+    groups = group_poems(poems, tunes=tunes)
+    assert groups["h1"] == groups["h2"] == groups["w1"] == "cipai:金缕曲"
+    # Where no theme came from the list, a cipai ties nothing: the human poem does.
+    assert groups["h3"] == groups["w2"] != groups["h4"]
+    assert group_poems(poems)["h1"] == "h1"
+    listed = [*poems, written("w3", None, "direct", "n", "贺新郎")]
+    assert len({group_poems(listed, tunes=tunes)[p] for p in ("h1", "h2", "w1", "w3")}) == 1
+
+
 def test_llm_twins_join_groups_until_they_would_tie_a_fifth_of_all_poems_together():
     poems = paired(20, "甲乙")
     assert len(set(group_poems(poems, [("w0", "w1", "w2")]).values())) == 18

@@ -11,6 +11,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar, get_args
 
 from shiyan.errors import UserError
@@ -35,11 +36,16 @@ Item = TypeVar("Item")
 # --- groups and folds -----------------------------------------------------------------
 
 
-def group_poems(poems: Sequence[Poem], twins: Iterable[Collection[str]] = ()) -> dict[str, str]:
+def group_poems(
+    poems: Sequence[Poem],
+    twins: Iterable[Collection[str]] = (),
+    tunes: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
     """Poem id -> group id: families that touch are one group.
 
     A human poem and its imitations are a family (`Poem.group_id`); a family
-    `cipai:X` of LLM ci takes in every human ci of the cipai X; twins join theirs.
+    `cipai:X` of LLM ci takes in every human ci of the cipai X, by whichever of its
+    names a ci calls it (金缕曲 is 贺新郎); twins join theirs.
     Only a family of LLM twins whose joining would tie more than a fifth of all
     poems together stays apart: a generator that answers every title alike would
     else leave a single group. `twins_across_folds` counts what that costs.
@@ -47,12 +53,20 @@ def group_poems(poems: Sequence[Poem], twins: Iterable[Collection[str]] = ()) ->
     Args:
         poems: human and LLM poems, ids distinct.
         twins: families of near-duplicates, by poem id.
+        tunes: a cipai's name -> the name that all names of the tune share; a name that
+            is not in it is a tune of its own.
     """
     parent = {poem.group_id: poem.group_id for poem in poems}
+    of_tune: dict[str, set[str]] = defaultdict(set)
     for poem in poems:
-        cipai = f"cipai:{poem.cipai}"
-        if poem.generation is None and cipai in parent:
-            _join(parent, [poem.group_id, cipai])
+        if poem.cipai and poem.group_id == f"cipai:{poem.cipai}":
+            of_tune[tunes.get(poem.cipai, poem.cipai)].add(poem.group_id)
+    for families in of_tune.values():
+        _join(parent, families)
+    for poem in poems:
+        tune = tunes.get(poem.cipai or "", poem.cipai or "")
+        if poem.generation is None and tune in of_tune:
+            _join(parent, [poem.group_id, *of_tune[tune]])
     family = {poem.poem_id: poem.group_id for poem in poems}
     human = {poem.poem_id for poem in poems if poem.generation is None}
     of_llms: list[list[str]] = []
