@@ -7,6 +7,8 @@ from shiyan.errors import UserError
 
 SIMPLIFIED = "灯还亮着\n窗外的雨下了一整夜，没有人来"
 TRADITIONAL = "燈還亮著\n窗外的雨下了一整夜，沒有人來"
+SHEET = "ｉｄ，ｄａｔｅ\n" + "".join(f"７{n}，１９３６－０{n}－２８\n" for n in "１２３４５６")
+"""Nearly all full-width, as some input methods write digits and letters."""
 
 
 @pytest.mark.parametrize(
@@ -21,6 +23,8 @@ TRADITIONAL = "燈還亮著\n窗外的雨下了一整夜，沒有人來"
         (SIMPLIFIED.encode("utf-16"), SIMPLIFIED, "UTF-16"),
         ("化".encode() * 2, "化化", "UTF-8"),  # valid GBK too
         (b"", "", "UTF-8"),
+        (SHEET.encode("gbk"), SHEET, "GB18030"),
+        (SHEET.encode("big5"), SHEET, "Big5"),
     ],
 )
 def test_a_text_is_read_as_it_was_written(raw, text, encoding):

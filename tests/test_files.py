@@ -129,6 +129,15 @@ def test_a_file_in_gb18030_is_read_and_named(tmp_path):
     assert corpus.notices[0].endswith("a.jsonl was read as GB18030")
 
 
+def test_a_sheet_in_gbk_full_of_full_width_digits_is_read(tmp_path):
+    rows = "".join(f'７{n},１９３６－０{n}－２８,"亮着，\n又灭了"\n' for n in "１２３４５６")
+    corpus = collect(write(tmp_path / "a.csv", ("id,date,text\n" + rows).encode("gbk")))
+    assert [p.poem_id for p in corpus.poems] == [f"７{n}" for n in "１２３４５６"]
+    assert {(p.text, p.date[:4]) for p in corpus.poems} == {("亮着，\n又灭了", "１９３６")}
+    assert {poem.year_of(p.date) for p in corpus.poems} == {1936}
+    assert corpus.notices[0].endswith("a.csv was read as GB18030")
+
+
 def test_an_id_that_stands_twice_is_an_error_with_both_places(tmp_path):
     path = jsonl(tmp_path / "a.jsonl", {"id": "a", "text": "雨"}, "", {"id": "a", "text": "雪"})
     with pytest.raises(UserError, match=r"'a' stands twice, at \S+:1 and at \S+:3"):

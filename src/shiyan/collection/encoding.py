@@ -5,7 +5,9 @@ from functools import cache
 from shiyan.errors import UserError
 from shiyan.twins import simplified
 
-_MARKS = frozenset("　、。〈〉《》「」『』【】〔〕·—…‘’“”！（），－．：；？～")
+_FULL_WIDTH = map(chr, range(0xFF01, 0xFF5F))
+_MARKS = frozenset("　、。〈〉《》「」『』【】〔〕·—…‘’“”").union(_FULL_WIDTH)
+"""Chinese punctuation, and the full-width digits, letters and marks that tables are full of."""
 PLAUSIBLE = 0.85
 """Share of non-ASCII symbols that must be common characters or Chinese marks."""
 MARGIN = 0.15
