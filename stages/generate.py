@@ -1,7 +1,9 @@
 """Ask LLMs for poems and for readings of poems."""
 
+import sys
+
 from shiyan.config import PathsParams, load_params
-from shiyan.generation import run
+from shiyan.generation import report, run
 from shiyan.jsonl import write_records
 from shiyan.metrics import write_metrics
 from shiyan.planning import planned_generation
@@ -16,7 +18,10 @@ def main() -> None:
     write_records(paths.generated, made.poems)
     write_records(paths.replies, made.replies)
     write_records(paths.understandings, made.understandings)
-    write_metrics(paths.generate_metrics, run.metrics(work, made))
+    metrics = run.metrics(work, made)
+    for sentence in report.told(metrics["without_poems"]):
+        sys.stderr.write(f"notice: {sentence}\n")
+    write_metrics(paths.generate_metrics, metrics)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,34 @@ def _sorted(names: Any) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
+def without_poems(
+    written: Sequence[Written], prompts: Sequence[str]
+) -> dict[str, dict[str, dict[str, int]]]:
+    """generator -> prompt of which no poem came -> why its replies are missing, by count.
+
+    A prompt to which a file of finished replies has no reply counts nothing. A generator
+    all of whose replies are to other prompts was not asked these.
+    """
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for generator, cells in by_prompt(written).items():
+        for prompt in prompts if not cells.keys().isdisjoint(prompts) else ():
+            cell = cells.get(prompt, {"kept": 0, "missing": {}})
+            if not cell["kept"]:
+                found.setdefault(generator, {})[prompt] = cell["missing"]
+    return found
+
+
+def told(silent: Mapping[str, Mapping[str, Mapping[str, int]]]) -> list[str]:
+    """A sentence for each generator and prompt without a poem."""
+    return [
+        f"{generator}: no poem came of {prompt} ("
+        + (", ".join(f"{count} {reason}" for reason, count in missing.items()) or "no reply")
+        + "), so no table can tell of it"
+        for generator, prompts in silent.items()
+        for prompt, missing in prompts.items()
+    ]
+
+
 def readings(items: Sequence[Reading], constructed: int) -> dict[str, Any]:
     """reader -> what was asked, kept and missing; and how many references were constructed."""
     readers: dict[str, Any] = {}

@@ -137,6 +137,7 @@ def metrics(work: Work, made: Generated) -> dict[str, Any]:
     human = {poem.poem_id: poem for poem in work.human}
     return {
         "poems": report.by_prompt(made.written),
+        "without_poems": report.without_poems(made.written, work.params.prompts),
         "structure": report.structure(made.written, human, work.params.seed),
         "understandings": report.readings(made.readings, len(made.constructed)),
         "money": {"spent": work.budget.spent, "currency": work.budget.currency},
