@@ -14,6 +14,7 @@ from shiyan.stage import exit_code_of
 COMMANDS = {
     "compose": "write params.yaml from conf/, or check that it is up to date",
     "keep": "keep the overrides found in params.yaml as conf/experiment/NAME.yaml",
+    "report": "render the papers' tables and figures from the last run",
     "results": "print the last run's numbers as a short table",
     "models": "fetch, verify and list models",
     "plan": "say what a run would ask of each LLM before it is asked",

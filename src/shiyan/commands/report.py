@@ -1,0 +1,57 @@
+"""Render the papers' tables and figures from the last run: CSV, LaTeX, Markdown, PNG."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from shiyan.config import PathsParams, load_params
+from shiyan.errors import UserError
+from shiyan.report.table import Table
+
+KINDS: dict[str, str] = {
+    "poems": "lengths, nouns, emotions and asked counts (AIGenPoetry, 4, 6.1 and A)",
+}
+"""Each is a module shiyan.report.of_KIND with `tables(paths)` and `figures(paths, folder)`."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    what = "; ".join(f"{kind}: {text}" for kind, text in KINDS.items())
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"all when left out. {what}")
+    parser.add_argument("--out", type=Path, default=Path("report"), help="folder (report/)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    for kind in arguments.kinds:
+        if kind not in KINDS:
+            raise UserError(f"there is no report {kind!r}; there are {', '.join(KINDS)}")
+    paths = load_params("paths", PathsParams)
+    lacking: list[UserError] = []
+    written = 0
+    for kind in arguments.kinds or KINDS:
+        try:
+            written += render(kind, paths, arguments.out / kind)
+        except UserError as error:
+            # A run of one question alone still gets its own tables.
+            if arguments.kinds:
+                raise
+            lacking.append(error)
+            sys.stderr.write(f"{kind}: {error}\n")
+    if not written and lacking:
+        raise UserError("there is nothing to report yet; `make run` runs the pipeline", 1)
+    return 0
+
+
+def render(kind: str, paths: PathsParams, folder: Path) -> int:
+    """Write a kind's tables and figures into a folder; print the tables and what was written."""
+    module = importlib.import_module(f"shiyan.report.of_{kind}")
+    tables: Callable[[PathsParams], Iterable[Table]] = module.tables
+    figures: Callable[[PathsParams, Path], Iterable[Path]] = module.figures
+    written = 0
+    for table in tables(paths):
+        written += len(table.write(folder))
+        print(table.markdown())
+    written += sum(1 for _ in figures(paths, folder))
+    print(f"{written} files in {folder}/")
+    return written
