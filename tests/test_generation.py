@@ -22,7 +22,9 @@ ROOT = Path(__file__).parents[1]
 SHARED = ROOT.parent / "shared"
 PROMPTS = load_params("prompts", PromptTexts, ROOT / "params.yaml")
 FORMS = CiForms(
-    describe=lambda cipai: f"{cipai}的格律", topic=lambda title: title.partition("·")[2]
+    describe=lambda cipai: f"{cipai}的格律",
+    topic=lambda title: title.partition("·")[2],
+    longest={"如梦令": 66, "贺新郎": 117, "忆江南": 59}.__getitem__,
 )
 STANZAS = "檐下有灯\n灯下有雨\n\n雨里有人\n人在等灯"
 
@@ -123,6 +125,23 @@ def test_a_ci_takes_its_own_titles_first_and_then_the_list():
 def test_only_the_form_aware_prompt_tells_the_form():
     tasks = planned([ci(0, "如梦令")])
     assert ["如梦令的格律" in task.prompt for task in tasks] == [False, True]
+
+
+def limits(**changes) -> dict[str, int]:
+    human = [ci(0, "如梦令"), ci(1, "贺新郎"), ci(2, "忆江南")]
+    sampling = params(**changes).sampling
+    return {
+        task.asked.cipai: task.request(sampling, 0, 0).max_tokens
+        for task in planned(human, prompts=["direct"], **changes)
+    }
+
+
+def test_a_ci_may_have_tokens_by_its_longest_form():
+    assert set(limits().values()) == {params().sampling.max_tokens}
+    # 2 x 66 and 2 x 117, and 40 for the title; 2 x 59 and 40 are fewer than 160.
+    assert limits(tokens_per_character=2.0) == {"如梦令": 172, "贺新郎": 274, "忆江南": 160}
+    few = {"temperature": 0.7, "top_p": 0.95, "max_tokens": 200}
+    assert limits(tokens_per_character=2.0, sampling=few)["贺新郎"] == 200
 
 
 def test_too_few_themes_are_told():

@@ -251,6 +251,9 @@ class GenerateParams(Params):
     samples: int = Field(gt=0)
     titles_per_cipai: int = Field(gt=0)
     """Ci only: how many themes are drawn for each cipai."""
+    tokens_per_character: float | None = Field(default=None, gt=0)
+    """Ci only: a reply may have so many tokens for each character of its cipai's longest
+    form, and some for the title, within `sampling.max_tokens`; null: that limit alone."""
     themes: tuple[str, ...] = Field(min_length=1)
     """Common themes, for ci whose corpus has no titles."""
     seed: int

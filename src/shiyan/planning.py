@@ -37,4 +37,7 @@ def ci_forms() -> CiForms:
     return CiForms(
         describe=lambda cipai: describe_form(catalogue.named(cipai)[0]),
         topic=lambda title: catalogue.read_title(title).topic if title else "",
+        longest=lambda cipai: max(
+            len(form) for tune in catalogue.named(cipai) for form in tune.variants
+        ),
     )

@@ -81,6 +81,8 @@ class Reply(Record):
     generator: str
     prompt_id: str
     seed_poem_id: str | None
+    cipai: str | None = None
+    """That a ci was asked to."""
     text: str
     reasoning: str | None = None
     served_model: str | None = None

@@ -122,6 +122,7 @@ def _written(
         generator=generator,
         prompt_id=prompt_id,
         seed_poem_id=finished.seed_poem_id,
+        cipai=asked.cipai,
         text=text,
         reasoning="\n".join(filter(None, (finished.reasoning, cleaned.thinking))) or None,
         finish_reason=finished.finish_reason,

@@ -5,6 +5,7 @@ section 4); a ci once per cipai, theme, prompt and sample (CCiV, section 2.2).
 """
 
 import hashlib
+import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -38,6 +39,8 @@ class CiForms:
     """The standard form of a cipai in Chinese: line lengths, tones, rhymes."""
     topic: Callable[[str], str]
     """What a title says beside the cipai's name; "" where it says nothing."""
+    longest: Callable[[str], int]
+    """Characters of the longest form of a cipai."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Task:
     sample_index: int
     draw: tuple[str | int, ...]
     """Names the draw; its seed is derived from this and the stage's seed."""
+    max_tokens: int
     theme: Theme | None = None
 
     @property
@@ -75,7 +79,7 @@ class Task:
             messages=(Message("user", self.prompt),),
             temperature=sampling.temperature,
             top_p=sampling.top_p,
-            max_tokens=sampling.max_tokens,
+            max_tokens=self.max_tokens,
             seed=derived(seed, *self.draw, attempt),
             sample=self.sample_index,
         )
@@ -139,6 +143,7 @@ def _modern_tasks(
                 asked=Asked("modern", title, request, poem),
                 sample_index=sample,
                 draw=(prompt_id, poem.poem_id, sample),
+                max_tokens=params.sampling.max_tokens,
             )
 
 
@@ -156,6 +161,7 @@ def _ci_tasks(
         if poem.cipai:
             by_cipai.setdefault(poem.cipai, []).append(poem)
     for cipai, poems in by_cipai.items():
+        limit = longest_reply(params, cipai, forms)
         fields = {"cipai": cipai, "form": forms.describe(cipai) if "{form}" in template else ""}
         for theme in themes_of(cipai, poems, params, forms):
             key = theme.poem.poem_id if theme.poem else f"{cipai}-{theme.text}"
@@ -169,8 +175,28 @@ def _ci_tasks(
                     asked=Asked("ci", theme.text, prompt, theme.poem, cipai, joins),
                     sample_index=sample,
                     draw=(prompt_id, cipai, key, sample),
+                    max_tokens=limit,
                     theme=theme,
                 )
+
+
+TITLE_TOKENS = 40
+"""For a ci's title line, and what a model says before it."""
+SHORTEST_LIMIT = 160
+"""Tokens; leaves room for a tune of the same name that is longer (浪淘沙令 for 浪淘沙)."""
+
+
+def longest_reply(params: GenerateParams, cipai: str, forms: CiForms) -> int:
+    """Tokens that a reply with a ci to this cipai may have.
+
+    Raises:
+        UserError: the limit goes by its forms, and nobody knows the cipai.
+    """
+    most = params.sampling.max_tokens
+    if params.tokens_per_character is None:
+        return most
+    wanted = math.ceil(params.tokens_per_character * forms.longest(cipai)) + TITLE_TOKENS
+    return min(most, max(SHORTEST_LIMIT, wanted))
 
 
 def joins_stanzas(human: Iterable[Poem]) -> bool:
@@ -339,6 +365,7 @@ def _reply(task: Task, outcome: Outcome, attempts: int, cleaned: Cleaned | None)
         generator=task.generator,
         prompt_id=task.prompt_id,
         seed_poem_id=task.seed_poem_id,
+        cipai=task.asked.cipai,
         outcome=outcome,
         attempts=attempts,
         missing=cleaned.missing if cleaned else None,

@@ -161,6 +161,7 @@ def _signature(work: Work) -> dict[str, Any]:
         "temperature": params.sampling.temperature,
         "top_p": params.sampling.top_p,
         "max_tokens": params.sampling.max_tokens,
+        "tokens_per_character": params.tokens_per_character or "no limit of their own",
         "seed": params.seed,
         "prompts_sha256": hashlib.sha256(texts.encode()).hexdigest(),
         "resamples": report.RESAMPLES,
