@@ -8,7 +8,7 @@ from shiyan.ci.form import load_catalogue
 from shiyan.config import EvalCiParams, PathsParams, load_params
 from shiyan.jsonl import read_records, write_records
 from shiyan.metrics import write_metrics
-from shiyan.records import Poem
+from shiyan.records import Poem, Reply
 from shiyan.stage import run_stage
 
 
@@ -22,7 +22,12 @@ def main() -> None:
         for poem in tqdm(poems, "eval_ci", unit="poem")
         if poem.genre == "ci"
     )
-    evaluation = Evaluation(rows, checker, params.resamples, params.seed)
+    missing = tuple(
+        reply
+        for reply in read_records(paths.replies, Reply)
+        if reply.kind == "poem" and reply.outcome == "missing" and reply.cipai is not None
+    )
+    evaluation = Evaluation(rows, checker, params.resamples, params.seed, missing)
     write_records(paths.ci_checks, (row.check for row in rows))
     write_metrics(paths.ci_metrics, evaluation.metrics(n_not_ci=len(poems) - len(rows)))
     write_table(paths.ci_by_cipai, evaluation.table())

@@ -11,7 +11,7 @@ from ci_fakes import HUANXISHA, RUMENGLING, realised
 from shiyan.ci.check import Checker
 from shiyan.ci.evaluate import COLUMNS, Evaluation, Row, rank_correlations, write_table
 from shiyan.metrics import write_metrics
-from shiyan.records import CiCheck, Generation, Poem
+from shiyan.records import CiCheck, Generation, Poem, Reply
 
 CHECKER = Checker()
 
@@ -35,11 +35,25 @@ def ci(poem_id: str, text: str, cipai: str, source: tuple[str, str] | None = Non
     )
 
 
-def evaluation(poems: Iterable[Poem]) -> Evaluation:
+def missing(reply_id: str, cipai: str, source: tuple[str, str], reason: str) -> Reply:
+    return Reply(
+        reply_id=reply_id,
+        kind="poem",
+        generator=source[0],
+        prompt_id=source[1],
+        seed_poem_id=None,
+        cipai=cipai,
+        text="",
+        outcome="missing",
+        missing_reason=reason,
+    )
+
+
+def evaluation(poems: Iterable[Poem], *replies: Reply) -> Evaluation:
     rows = tuple(
         Row(p, CHECKER.check(p.text, p.cipai).record(p.poem_id, p.cipai or "")) for p in poems
     )
-    return Evaluation(rows, CHECKER, resamples=200, seed=0)
+    return Evaluation(rows, CHECKER, resamples=200, seed=0, missing=replies)
 
 
 LING = realised(CHECKER.catalogue["浪淘沙令"].standard)
@@ -101,6 +115,26 @@ def test_the_first_sample_stands_apart_where_there_are_more(metrics):
     direct = metrics["generated"]["m"]["direct"]
     assert direct["first_sample_alone"]["structure_any"]["value"] == pytest.approx(1 / 2)
     assert "first_sample_alone" not in metrics["generated"]["m"]["form_aware"]
+
+
+def test_a_reply_without_a_ci_is_counted_and_keeps_no_form():
+    evaluated = evaluation(
+        [ci("d1", HUANXISHA, "浣溪沙", DIRECT), ci("d2", RUMENGLING, "如梦令", DIRECT)],
+        missing("d3", "浣溪沙", DIRECT, "truncated"),
+        missing("d4", "忆江南", DIRECT, "truncated"),
+        missing("a1", "忆江南", AWARE, "title_only"),
+    )
+    generated = evaluated.metrics(n_not_ci=0)["generated"]["m"]
+    direct, aware = generated["direct"], generated["form_aware"]
+    assert direct["missing"] == {"truncated": 2}
+    assert (direct["structure_any"]["value"], direct["structure_any"]["n"]) == (1, 2)
+    of_all = direct["of_all_asked"]["structure_any"]
+    assert (of_all["value"], of_all["n"]) == (0.5, 4)
+    assert of_all["low"] < 0.5 < of_all["high"]
+    assert aware["structure_any"]["value"] is None
+    assert aware["of_all_asked"]["structure_any"]["value"] == 0
+    row = next(r for r in evaluated.table() if r["cipai"] == "忆江南")
+    assert (row["n"], row["n_missing"], row["structure_any"]) == (0, 1, None)
 
 
 def test_the_gain_of_a_prompt_is_paired(metrics):

@@ -17,7 +17,7 @@ import numpy as np
 from shiyan.ci.check import SCORES, Checker
 from shiyan.jsonl import replacing
 from shiyan.metrics import Draws, Estimate, Floats, Sampled, interval
-from shiyan.records import CiCheck, Poem
+from shiyan.records import CiCheck, Poem, Reply
 
 OTHER_SCORES = ("tonal_definite", "tonal_nearest", "rhyme_share")
 COLUMNS = (
@@ -28,6 +28,7 @@ COLUMNS = (
     "standard_characters",
     "n",
     "n_unscored",
+    "n_missing",
     *SCORES,
     *OTHER_SCORES,
 )
@@ -73,16 +74,21 @@ def score(name: str) -> Value:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All ci of a run with their checks, and one set of resamples for every number."""
+    """All ci of a run with their checks, and one set of resamples for every number.
+
+    `missing` are the replies without a ci: cut off, refused, or never given.
+    """
 
     rows: tuple[Row, ...]
     checker: Checker
     resamples: int
     seed: int
+    missing: tuple[Reply, ...] = ()
 
     @cached_property
     def draws(self) -> Draws:
-        groups = (row.poem.group_id for row in self.rows)
+        groups = [row.poem.group_id for row in self.rows]
+        groups += [group_of(reply) for reply in self.missing]
         return Draws.of(groups, self.resamples, self.seed)
 
     @cached_property
@@ -91,6 +97,15 @@ class Evaluation:
         found: dict[tuple[str, str], list[Row]] = {("human", ""): []}
         for row in self.rows:
             found.setdefault(row.source, []).append(row)
+        for source in self.missing_by_source:
+            found.setdefault(source, [])
+        return found
+
+    @cached_property
+    def missing_by_source(self) -> dict[tuple[str, str], list[Reply]]:
+        found: dict[tuple[str, str], list[Reply]] = {}
+        for reply in self.missing:
+            found.setdefault((reply.generator, reply.prompt_id), []).append(reply)
         return found
 
     # --- estimates --------------------------------------------------------------------
@@ -116,6 +131,21 @@ class Evaluation:
             return Estimate(None, None, None, 0, len(rows), "nothing was scored").as_dict()
         mean, n, n_groups = found
         return mean.estimate(n, n_groups, len(rows) - n).as_dict()
+
+    def of_all(self, rows: Sequence[Row], missing: Sequence[Reply], value: Value) -> dict[str, Any]:
+        """A mean over everything that was asked: a reply without a ci keeps no form."""
+        known = [(v, row.poem.group_id) for row in rows if (v := value(row.check)) is not None]
+        known += [(0.0, group_of(reply)) for reply in missing]
+        numbers, groups = [number for number, _ in known], [group for _, group in known]
+        estimate = Estimate(None, None, None, 0, len(rows), "nothing was scored")
+        if known:
+            columns = self.draws.columns(groups)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                resampled = self.draws.sums(columns, numbers) / self.draws.sums(columns)
+            sampled = Sampled(float(np.mean(numbers)), resampled)
+            unscored = len(rows) + len(missing) - len(known)
+            estimate = sampled.estimate(len(known), len(set(groups)), unscored)
+        return estimate.as_dict()
 
     def share(self, rows: Sequence[Row], fit: str, of: str) -> dict[str, Any]:
         """Characters that fit, of all in the poems that keep a form: one share of the whole."""
@@ -144,10 +174,12 @@ class Evaluation:
 
     # --- one source -------------------------------------------------------------------
 
-    def of_source(self, rows: Sequence[Row]) -> dict[str, Any]:
+    def of_source(self, source: tuple[str, str]) -> dict[str, Any]:
         """Every number of one source: the human ci, or a generator under a prompt."""
+        rows, missing = self.by_source[source], self.missing_by_source.get(source, [])
         described = {
             "n": len(rows),
+            "missing": counted(reply.missing_reason for reply in missing),
             "unscored": dict(
                 Counter(r.check.unscored_reason for r in rows if r.check.unscored_reason)
             ),
@@ -187,6 +219,10 @@ class Evaluation:
                 for name in ("characters", "polyphones", "unknown")
             },
         }
+        if missing:
+            described["of_all_asked"] = {
+                name: self.of_all(rows, missing, score(name)) for name in SCORES
+            }
         first = [row for row in rows if row.is_first_sample]
         if len(first) < len(rows):
             described["first_sample_alone"] = {
@@ -243,10 +279,10 @@ class Evaluation:
         return {
             "n_ci": len(self.rows),
             "n_not_ci": n_not_ci,
-            "human": self.of_source(sources["human", ""]),
+            "human": self.of_source(("human", "")),
             "generated": {
                 generator: {
-                    prompt: self.of_source(sources[generator, prompt])
+                    prompt: self.of_source((generator, prompt))
                     for prompt in prompts
                     if (generator, prompt) in sources
                 }
@@ -307,6 +343,7 @@ class Evaluation:
             "tones": self.checker.tones.source,
             "rhymes": "19 parts of 词林正韵, level and oblique apart",
             "strict": "a caesura (读) is a line break, as in CCiV",
+            "of_all_asked": "the same over all that was asked: a reply without a ci counts 0",
             "optional": "a form's 读 may be unbroken, a text's 、 may stand anywhere",
             "tonal": "mean over ci of the share of all characters that fit, a polyphone by any "
             "reading, an unknown one always; 0 where the structure is broken",
@@ -325,7 +362,11 @@ class Evaluation:
             by_cipai: dict[str, list[CiCheck]] = {}
             for member in members:
                 by_cipai.setdefault(member.check.cipai, []).append(member.check)
-            for cipai, checks in by_cipai.items():
+            missing = Counter(
+                reply.cipai or "" for reply in self.missing_by_source.get((generator, prompt), [])
+            )
+            for cipai in dict.fromkeys([*by_cipai, *missing]):
+                checks = by_cipai.get(cipai, [])
                 scored = [check for check in checks if check.unscored_reason is None]
                 rows.append(
                     {
@@ -336,11 +377,17 @@ class Evaluation:
                         "standard_characters": self.standard_length(cipai),
                         "n": len(scored),
                         "n_unscored": len(checks) - len(scored),
+                        "n_missing": missing[cipai],
                         **{name: mean_of(checks, name) for name in (*SCORES, *OTHER_SCORES)},
                     }
                 )
         order = {cipai: k for k, cipai in enumerate(dict.fromkeys(row["cipai"] for row in rows))}
         return sorted(rows, key=lambda row: (-row["standard_characters"], order[row["cipai"]]))
+
+
+def group_of(reply: Reply) -> str:
+    """The group of the poem that a reply lacks, as `Poem.group_id` has it."""
+    return reply.seed_poem_id or f"cipai:{reply.cipai}"
 
 
 def rank_correlations(x: Floats, y: Floats) -> Floats:
