@@ -115,6 +115,20 @@ def test_whole_poems_are_drawn_and_the_others_counted_by_reason(npm):
     assert [path.name for path in kept.iterdir()] == ["ci.song.0.json"]
 
 
+def test_the_whole_package_is_counted_by_cipai(npm):
+    package = archive([*ITEMS, item("失调名", LINE)])
+    (npm / "package.tgz").write_bytes(package)
+    counts = songci.collect(params(package, ("如梦令", "忆江南", "无此调")), 0).counts
+    assert counts == {
+        "works": 15,
+        "names": 4,
+        "works_under_two_names": 1,
+        "works_whose_tune_is_lost": 1,
+        "most_frequent": {"如梦令": 11, "忆江南": 2, "望江南": 1, "浣溪沙慢": 1},
+        "asked_for": {"如梦令": 11, "忆江南": 2, "无此调": 0},
+    }
+
+
 def test_the_seed_draws_and_one_cipai_does_not_disturb_another(npm):
     package = archive(ITEMS)
     (npm / "package.tgz").write_bytes(package)
@@ -176,5 +190,9 @@ def test_the_real_package_has_two_whole_poems_to_each_of_the_papers_cipai():
     whole = songci.collect(real.model_copy(update={"per_cipai": None}), 0)
     assert len(whole.poems) == 10_105
     assert whole.left_out["lacuna □"] == 423
+    assert whole.counts["works"] == 21_053
+    assert whole.counts["works_whose_tune_is_lost"] == 372
+    assert next(iter(whole.counts["most_frequent"].items())) == ("浣溪沙", 817)
+    assert whole.counts["asked_for"]["水调歌头"] == 744
     assert min(Counter(p.cipai for p in whole.poems).values()) >= 2
     assert {p.cipai for p in whole.poems} == set(real.cipai)

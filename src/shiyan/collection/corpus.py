@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from shiyan import poem as parser
 from shiyan.records import Poem
@@ -26,6 +27,7 @@ class Corpus:
         notices: one sentence each.
         made: where the poems are from, for the metrics.
         short: cipai -> (kept, wanted), where the source holds too few.
+        counts: what the whole source holds, of which the poems are a choice.
     """
 
     poems: list[Poem] = field(default_factory=list)
@@ -34,6 +36,7 @@ class Corpus:
     notices: list[str] = field(default_factory=list)
     made: dict[str, str | int] = field(default_factory=dict)
     short: dict[str, tuple[int, int]] = field(default_factory=dict)
+    counts: dict[str, Any] = field(default_factory=dict)
 
 
 def flags(poem: Poem) -> list[str]:

@@ -21,7 +21,8 @@ def described(
     near_duplicate: float,
     seed: int,
 ) -> dict[str, Any]:
-    """Counts of what was kept, left out (by reason) and flagged; lengths; twins."""
+    """Counts of what was kept, left out (by reason) and flagged, and of the whole source;
+    lengths; twins."""
     poems = corpus.poems
     families = twins({poem.poem_id: poem.text for poem in poems}, near_duplicate)
     beside = Counter(kind for poem in poems for kind in poem.beside)
@@ -34,6 +35,7 @@ def described(
         "by_author": _by_count(Counter(poem.author or "(unknown)" for poem in poems)),
         "by_cipai": _by_count(Counter(poem.cipai for poem in poems if poem.cipai)),
         "cipai_short": {name: kept for name, (kept, _) in corpus.short.items()},
+        "source": corpus.counts,
         "lengths": {"human": length_statistics(poems)},
         "twins": {
             "families": len(families),

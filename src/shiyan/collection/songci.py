@@ -81,6 +81,7 @@ def collect(params: SongciParams, seed: int) -> Corpus:
     whole, left_out = _whole(items, params.cipai)
     corpus = Corpus(
         left_out=left_out,
+        counts=works_by_cipai(items, params.cipai),
         made={"source": f"npm {PACKAGE} {params.version}", "package_integrity": params.integrity},
     )
     taken: set[str] = set()
@@ -103,6 +104,29 @@ def collect(params: SongciParams, seed: int) -> Corpus:
     for poem in corpus.poems:
         corpus.flagged.update(flags(poem))
     return corpus
+
+
+MOST_FREQUENT = 30
+"""How many cipai CCiV takes (section 2.1)."""
+NO_TUNE = "失调名"
+"""What the package calls a ci whose tune is lost."""
+
+
+def works_by_cipai(items: Sequence[Item], cipai: Sequence[str]) -> dict[str, Any]:
+    """How many ci of the whole package each cipai has, whole or not (CCiV, Table 1).
+
+    A ci under two names counts for each of them, so shares of the works may overlap.
+    """
+    works = Counter(name for item in items for name in set(item.names) if name != NO_TUNE)
+    most = sorted(works.items(), key=lambda entry: (-entry[1], entry[0]))[:MOST_FREQUENT]
+    return {
+        "works": len(items),
+        "names": len(works),
+        "works_under_two_names": sum(len(set(item.names)) > 1 for item in items),
+        "works_whose_tune_is_lost": sum(NO_TUNE in item.names for item in items),
+        "most_frequent": dict(most),
+        "asked_for": {name: works[name] for name in cipai},
+    }
 
 
 def _drawn(pool: Sequence[Item], taken: set[str], n: int | None, seed: str) -> list[Item]:
