@@ -133,9 +133,9 @@ def test_quality_is_a_mean_over_poems():
         judgment("d0", None, rubric="ci_quality", judge="k"),
     ]
     found = evaluate_quality(rated, POEMS, resamples=50, seed=0)
-    assert found["j"]["human"]["审美"]["value"] == 3
-    assert found["j"]["g direct"]["审美"]["reason"] == "nothing was scored"
-    assert found["all judges"]["human"]["审美"]["value"] == 2.5
+    assert found["means"]["j"]["human"]["审美"]["value"] == 3
+    assert found["means"]["j"]["g direct"]["审美"]["reason"] == "nothing was scored"
+    assert found["means"]["all judges"]["human"]["审美"]["value"] == 2.5
     assert evaluate_quality([], POEMS, resamples=50, seed=0) == {}
 
 
@@ -228,8 +228,8 @@ def test_the_stage_end_to_end(project, capsys):
     assert metrics["counts"]["judgments"] == 12
     assert metrics["probes"]["rule"]["P0"]["other_poem"]["passed"]["value"] == 1
     assert metrics["probes"]["rule"]["P0"]["praise"]["passed"]["value"] == 1
-    assert metrics["ci_quality"]["rule"]["human"]["信息量"]["value"] == 4
-    assert metrics["ci_quality"]["rule"]["g direct"]["审美"]["n"] == 1
+    assert metrics["ci_quality"]["means"]["rule"]["human"]["信息量"]["value"] == 4
+    assert metrics["ci_quality"]["means"]["rule"]["g direct"]["审美"]["n"] == 1
     assert metrics["made"]["prompt_set"] == "poller_ci"
     judgments = list(read_records(project.judgments, Judgment))
     assert len({j.judgment_id for j in judgments}) == len(judgments)

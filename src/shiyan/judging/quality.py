@@ -1,83 +1,171 @@
 """Informativeness and Aesthetic of ci, 1-5, by source (CCiV, section 2.3 and Table 3)."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import fmean, stdev
 from typing import Any
 
+from shiyan.judging.agreement import krippendorff_alpha
 from shiyan.judging.judge import source_of
 from shiyan.judging.rubric import CI_QUALITY
-from shiyan.metrics import mean_estimate
+from shiyan.metrics import Draws, Estimate, mean_estimate
 from shiyan.records import Judgment, Poem
 
 ALL_JUDGES = "all judges"
+
+Ratings = dict[str, dict[str, float]]
+"""Poem -> rater -> score."""
+Items = dict[str, dict[str, float | None]]
+"""Poem -> dimension -> score."""
 
 
 def evaluate_quality(
     judgments: Sequence[Judgment], poems: Iterable[Poem], *, resamples: int, seed: int
 ) -> dict[str, Any]:
-    """Judge (and the mean of all) -> source -> dimension -> mean score.
+    """What judges make of ci: means by source, what was parsed, and how far they agree.
 
-    The paper reports means over three judges and three samples; here a poem's repeats
-    are averaged first, then judges, and whole groups of poems are resampled. Interval
-    and n are over poems.
+    `means` has judge (and the mean of all) -> source -> dimension. A poem's repeats are
+    averaged first, then judges, and whole groups of poems are resampled; interval and n
+    are over poems. `normal` beside it is the paper's interval, over all judged samples.
     """
     poem_of = {poem.poem_id: poem for poem in poems}
-    rated = [j for j in judgments if j.rubric == CI_QUALITY.name]
-    judges = list(dict.fromkeys(j.judge for j in rated))
-    found = {judge: _by_source([j for j in rated if j.judge == judge], poem_of) for judge in judges}
-    if len(judges) > 1:
-        found[ALL_JUDGES] = _mean_of_judges(found)
+    rated = rated_for_quality(judgments)
+    if not rated:
+        return {}
+    drawn = {"resamples": resamples, "seed": seed}
+    by_judge: dict[str, list[Judgment]] = {}
+    for judgment in rated:
+        by_judge.setdefault(judgment.judge, []).append(judgment)
+    if len(by_judge) > 1:
+        by_judge[ALL_JUDGES] = rated
     return {
-        judge: {
-            source: {
-                name: mean_estimate(
-                    [scores[name] for scores in items.values()],
-                    [poem_of[item].group_id for item in items],
-                    resamples=resamples,
-                    seed=seed,
-                ).as_dict()
-                for name in CI_QUALITY.names
-            }
-            for source, items in sources.items()
-        }
-        for judge, sources in found.items()
+        "means": {judge: _means(own, poem_of, **drawn) for judge, own in by_judge.items()},
+        "parsed": {
+            judge: _parsed(own, poem_of, **drawn)
+            for judge, own in by_judge.items()
+            if judge != ALL_JUDGES
+        },
+        "agreement": _agreement(rated, poem_of, **drawn),
     }
 
 
-Items = dict[str, dict[str, float | None]]
-"""Poem -> dimension -> score."""
+def rated_for_quality(judgments: Iterable[Judgment]) -> list[Judgment]:
+    """Those of the judgments that rate a ci and not a reading of one."""
+    return [judgment for judgment in judgments if judgment.rubric == CI_QUALITY.name]
 
 
-def _by_source(judgments: Sequence[Judgment], poem_of: Mapping[str, Poem]) -> dict[str, Items]:
-    found: dict[str, dict[str, list[Judgment]]] = {}
+def mean_scores(judgments: Iterable[Judgment]) -> Items:
+    """Each ci's score on each dimension: of a judge's repeats first, then of the judges."""
+    by_judge: dict[str, dict[str, list[Judgment]]] = {}
     for judgment in judgments:
-        source = source_of(poem_of[judgment.item_id])
-        found.setdefault(source, {}).setdefault(judgment.item_id, []).append(judgment)
+        by_judge.setdefault(judgment.item_id, {}).setdefault(judgment.judge, []).append(judgment)
     return {
-        source: {
-            item: {
-                name: _mean(j.scores[name] for j in repeats if j.scores)
-                for name in CI_QUALITY.names
-            }
-            for item, repeats in items.items()
+        item: {
+            name: _mean(
+                _mean(scores.get(name) for j in repeats if (scores := j.scores))
+                for repeats in judges.values()
+            )
+            for name in CI_QUALITY.names
         }
-        for source, items in found.items()
+        for item, judges in by_judge.items()
     }
 
 
-def _mean_of_judges(judges: Mapping[str, dict[str, Items]]) -> dict[str, Items]:
-    """Of the poems as the judges who scored them see them."""
-    sources = next(iter(judges.values()))
-    return {
-        source: {
-            item: {
-                name: _mean(of_judge[source][item][name] for of_judge in judges.values())
-                for name in CI_QUALITY.names
-            }
-            for item in items
+def _means(
+    judgments: Sequence[Judgment], poem_of: Mapping[str, Poem], *, resamples: int, seed: int
+) -> dict[str, Any]:
+    by_source: dict[str, list[Judgment]] = {}
+    for judgment in judgments:
+        by_source.setdefault(source_of(poem_of[judgment.item_id]), []).append(judgment)
+    found: dict[str, Any] = {}
+    for source, own in by_source.items():
+        items = mean_scores(own)
+        groups = [poem_of[item].group_id for item in items]
+        found[source] = {
+            name: mean_estimate(
+                [scores[name] for scores in items.values()], groups, resamples=resamples, seed=seed
+            ).as_dict()
+            | {"normal": _normal([j.scores.get(name) if j.scores else None for j in own]).as_dict()}
+            for name in CI_QUALITY.names
         }
-        for source, items in sources.items()
-    }
+    return found
+
+
+def _normal(scores: Sequence[float | None]) -> Estimate:
+    """Mean and mean ± 1.96 standard errors over judged samples, as if they were independent."""
+    known = [score for score in scores if score is not None]
+    missing = len(scores) - len(known)
+    if len(known) < 2:
+        value = known[0] if known else None
+        reason = f"no standard error from {len(known)} samples"
+        return Estimate(value, None, None, len(known), missing, reason)
+    mean, half = fmean(known), 1.96 * stdev(known) / math.sqrt(len(known))
+    return Estimate(mean, mean - half, mean + half, len(known), missing)
+
+
+def _parsed(
+    judgments: Sequence[Judgment], poem_of: Mapping[str, Poem], *, resamples: int, seed: int
+) -> dict[str, Any]:
+    """The share of judgments with both scores, and why the others have not."""
+    whole = [float(j.scores is not None and None not in j.scores.values()) for j in judgments]
+    groups = [poem_of[j.item_id].group_id for j in judgments]
+    reasons = Counter(j.unscored_reason for j in judgments if j.unscored_reason)
+    share = mean_estimate(whole, groups, resamples=resamples, seed=seed)
+    return share.as_dict() | {"unscored_reasons": dict(reasons.most_common())}
+
+
+def _agreement(
+    judgments: Sequence[Judgment], poem_of: Mapping[str, Poem], *, resamples: int, seed: int
+) -> dict[str, Any]:
+    """Krippendorff's alpha between the judges, and between the repeats of each judge."""
+    judges = dict.fromkeys(j.judge for j in judgments)
+    draws = Draws.of((poem_of[j.item_id].group_id for j in judgments), resamples, seed)
+    found: dict[str, Any] = {"between_judges": {}, "between_repeats": {j: {} for j in judges}}
+    for name in CI_QUALITY.names:
+        means: Ratings = {}
+        for judge in judges:
+            repeats: Ratings = {}
+            for item, sample, score in _scores(judgments, judge, name):
+                repeats.setdefault(item, {})[sample] = score
+            for item, scores in repeats.items():
+                means.setdefault(item, {})[judge] = fmean(scores.values())
+            found["between_repeats"][judge][name] = alpha(repeats, poem_of, draws).as_dict()
+        found["between_judges"][name] = alpha(means, poem_of, draws).as_dict()
+    return found
+
+
+def _scores(
+    judgments: Iterable[Judgment], judge: str, name: str
+) -> Iterator[tuple[str, str, float]]:
+    """(poem, repeat, score) of one judge and dimension, of what was scored."""
+    for judgment in judgments:
+        score = judgment.scores.get(name) if judgment.scores else None
+        if judgment.judge == judge and score is not None:
+            yield judgment.item_id, str(judgment.sample_index), score
+
+
+def alpha(ratings: Ratings, poem_of: Mapping[str, Poem], draws: Draws) -> Estimate:
+    """Krippendorff's alpha for interval data by NLTK, its interval by resampling the groups."""
+    paired = {item: scores for item, scores in ratings.items() if len(scores) > 1}
+    single = len(ratings) - len(paired)
+    if len(paired) < 2:
+        reason = f"{len(paired)} ci were rated by two"
+        return Estimate(None, None, None, len(paired), single, reason)
+    if len({score for scores in paired.values() for score in scores.values()}) == 1:
+        reason = "every score is the same: agreement by chance cannot be told from any other"
+        return Estimate(None, None, None, len(paired), single, reason)
+    from nltk.metrics.agreement import AnnotationTask
+    from nltk.metrics.distance import interval_distance
+
+    data = [(rater, item, v) for item, scores in paired.items() for rater, v in scores.items()]
+    value = float(AnnotationTask(data=data, distance=interval_distance).alpha())
+    group_of = {item: poem_of[item].group_id for item in paired}
+    sampled, _ = krippendorff_alpha(
+        {item: list(scores.values()) for item, scores in paired.items()}, group_of, draws
+    )
+    told = sampled.estimate(len(paired), len(set(group_of.values())), single)
+    return Estimate(value, told.low, told.high, told.n, told.n_unscored, told.reason)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
