@@ -11,6 +11,7 @@ from shiyan.errors import UserError
 from shiyan.report.table import Table
 
 KINDS: dict[str, str] = {
+    "ci": "structure, tone, rhyme and quality of ci (CCiV)",
     "poems": "lengths, nouns, emotions and asked counts (AIGenPoetry, 4, 6.1 and A)",
 }
 """Each is a module shiyan.report.of_KIND with `tables(paths)` and `figures(paths, folder)`."""
