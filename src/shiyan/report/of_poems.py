@@ -254,7 +254,8 @@ def emotions(sources: Sources, words: Mapping[str, Words], modern: bool) -> Tabl
     size = ", ".join(f"{n} {len(own)}" for n, own in emotion_lists("wide").items())
     notes = [
         "Percent of the poems in whose body a word of the list stands [95 % interval, bootstrap "
-        "over human poems with their imitations]; a denied one counts too.",
+        "over human poems with their imitations], none where all or none do. A denied word counts "
+        "too, and one of a single character inside a phrase (悲声).",
         f"The paper prints no list. Ours (data/words.json; words: {size}) names the four "
         f"emotions that P10 … P13 ask for; the narrow one holds only the prompts' own: {asked}.",
         f"Words by {segmenter()}. D9 asks for no emotion, D10 joy, D11 sadness, D12 anger, "

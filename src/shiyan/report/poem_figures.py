@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from shiyan.jsonl import replacing
@@ -22,6 +23,8 @@ Counts = Mapping[str, Counter[int]]
 HUMAN_COLOUR, LLM_COLOUR = "0.35", "tab:orange"
 NOUNS = 12
 """Nouns a source in the picture."""
+NAME_WIDTH = 36
+"""Letters of a source's name that a panel's title has room for in one line."""
 SEEN = 0.98
 """Share of each source's poems that have a bar of their own; the last bar holds the rest."""
 
@@ -36,11 +39,13 @@ class Said:
 
 
 SAID = {
-    "stanzas_per_poem": Said("Stanzas a poem (Figures 2-6)", "poems", "stanzas"),
+    "stanzas_per_poem": Said("Stanzas per poem (AIGenPoetry, Figures 2-6)", "poems", "stanzas"),
     "lines_per_poem": Said(
-        "Lines a poem (Figures 7-11)", "poems", "lines, title and blank lines among them"
+        "Lines per poem (AIGenPoetry, Figures 7-11)",
+        "poems",
+        "lines, title and blank lines among them",
     ),
-    "lines_per_stanza": Said("Lines a stanza (Figures 12-16)", "stanzas", "lines"),
+    "lines_per_stanza": Said("Lines per stanza (AIGenPoetry, Figures 12-16)", "stanzas", "lines"),
 }
 
 
@@ -144,7 +149,7 @@ def _bars(
 
 def _nouns(figure: Any, labels: Labels, words: Mapping[str, Words]) -> None:
     """Bars of one scale, a panel a source."""
-    columns = min(3, len(words))
+    columns = 2 if len(words) == 4 else min(3, len(words))
     lines = -(-len(words) // columns)
     figure.set_size_inches(2.7 * columns + 0.4, 3.2 * lines + 0.6)
     axes = figure.subplots(lines, columns, squeeze=False, sharex=True)
@@ -160,6 +165,7 @@ def _nouns(figure: Any, labels: Labels, words: Mapping[str, Words]) -> None:
         )
         panel.set_yticks(range(len(nouns)), [labels(noun) for noun, _ in nouns], fontsize=10)
         panel.set_ylim(NOUNS - 0.5, -0.5)
-        panel.set_title(f"{labels(name)} ({total} nouns)", fontsize=9)
+        wrapped = "\n".join(wrap(labels(name), NAME_WIDTH))
+        panel.set_title(f"{wrapped}\n{total} nouns", fontsize=9)
         panel.tick_params(axis="x", labelsize=8, labelbottom=True)
     figure.supxlabel("times in a thousand nouns", fontsize=9)
