@@ -1,6 +1,6 @@
 """Gather human poems, personas and ratings."""
 
-from shiyan.collection import files, modern_git, personas, ratings, songci
+from shiyan.collection import files, modern_git, personas, ratings, songci, understandings
 from shiyan.collection.corpus import Corpus, tell
 from shiyan.collection.describe import described
 from shiyan.config import (
@@ -22,13 +22,16 @@ def main() -> None:
     people, of_personas = personas.collect(params.personas)
     scores, of_ratings = ratings.collect(params.ratings)
     corpus = collected(params.seed)
-    corpus.notices += [*of_personas, *of_ratings]
+    poem_ids = {poem.poem_id for poem in corpus.poems}
+    readings, of_readings = understandings.collect(params.understandings, poem_ids)
+    corpus.notices += [*of_personas, *of_ratings, *of_readings]
     tell(corpus.notices)
     metrics = described(corpus, people, scores, params.near_duplicate, params.seed)
     tell(metrics["twins"]["named"])
     write_records(paths.poems, corpus.poems)
     write_records(paths.personas, people)
     write_records(paths.ratings, scores)
+    write_records(paths.collected_understandings, readings)
     write_metrics(paths.collect_metrics, metrics)
 
 

@@ -13,12 +13,13 @@ from shiyan.config import (
 )
 from shiyan.jsonl import read_records, write_records
 from shiyan.judging.evaluate import Evaluation, write_error_table
-from shiyan.judging.judge import judge, made, plan_quality, plan_readings, texts_of
-from shiyan.judging.probes import evaluate_probes, make_probes
+from shiyan.judging.judge import judge, made
+from shiyan.judging.plan import plan, read_material
+from shiyan.judging.probes import evaluate_probes
 from shiyan.judging.quality import evaluate_quality
 from shiyan.judging.rubric import RUBRICS
 from shiyan.metrics import write_metrics
-from shiyan.records import HumanRating, Persona, Poem, Understanding
+from shiyan.records import HumanRating
 from shiyan.stage import run_stage
 from shiyan.work import WorkCache
 
@@ -27,27 +28,21 @@ def main() -> None:
     params = load_params("judge", JudgeParams)
     paths = load_params("paths", PathsParams)
     prompts, rubric = load_params("prompts", PromptTexts), RUBRICS[params.prompt_set]
-    poems = [poem for path in (paths.poems, paths.generated) for poem in read_records(path, Poem)]
-    readings = list(read_records(paths.understandings, Understanding))
-    personas = list(read_records(paths.personas, Persona))
+    material, models = read_material(paths), load_models(params.judges)
     ratings = read_records(paths.ratings, HumanRating)
-    probes = make_probes(params.probes, readings, rubric)
-    judged = [*readings, *(probe.reading for probe in probes)]
-    tasks = plan_readings(params, texts_of(prompts, params.prompt_set), poems, personas, judged)
-    if params.quality_poems:
-        tasks += plan_quality(params, texts_of(prompts, "ci_quality"), poems)
-    models = load_models(params.models)
+    planned = plan(params, prompts, models, material)
     budget = Budget(params.budget, "judge.budget")
-    judgments = judge(tasks, params, models, WorkCache(), budget)
+    judgments = judge(planned.tasks, params, models, WorkCache(), budget)
     everyone = load_models(list(read_params()["models"]))
     families = {name: model.family for name, model in everyone.items()}
     drawn = {"resamples": params.resamples, "seed": params.seed}
-    found = Evaluation(judgments, readings, ratings, rubric, families, **drawn)
+    found = Evaluation(judgments, material.readings, ratings, rubric, families, **drawn)
     for notice in found.notices():
         sys.stderr.write(f"notice: {notice}\n")
     metrics = found.metrics(made(params, prompts, models))
-    metrics["probes"] = evaluate_probes(probes, judgments, **drawn)
-    metrics["ci_quality"] = evaluate_quality(judgments, poems, **drawn)
+    metrics["probes"] = evaluate_probes(planned.probes, judgments, **drawn)
+    metrics["ci_quality"] = evaluate_quality(judgments, material.poems, **drawn)
+    metrics["money"] = {"spent": budget.spent, "currency": budget.currency}
     write_records(paths.judgments, judgments)
     write_metrics(paths.judge_metrics, metrics)
     write_error_table(paths.judge_errors, found.error_rows())

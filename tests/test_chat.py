@@ -1,5 +1,6 @@
 """The chat client against a server that misbehaves, over real HTTP on loopback."""
 
+import dataclasses
 import json
 import os
 import signal
@@ -92,6 +93,56 @@ def test_every_parameter_is_sent(tmp_path):
                 "enable_thinking": False,
             }
         ]
+
+
+SCHEMA = '{"type": "object", "properties": {"内容": {"type": "integer"}}}'
+
+
+@pytest.mark.parametrize(
+    ("structured", "sent"),
+    [
+        ("json_schema", {"name": "answer", "schema": json.loads(SCHEMA)}),
+        ("json_object", None),
+        (None, None),
+    ],
+)
+def test_a_schema_is_sent_to_a_server_that_can_follow_it(tmp_path, structured, sent):
+    asked = dataclasses.replace(request(), schema=SCHEMA)
+    with serving([says("{}")]) as server, open_chat(server, tmp_path, structured=structured) as c:
+        c.ask(asked)
+        (body,) = server.requests
+        assert body.get("response_format", {}).get("type") == structured
+        assert body.get("response_format", {}).get("json_schema") == sent
+        assert (c.key(asked) == c.key(request())) is (structured is None)
+
+
+def test_what_a_plain_request_was_kept_under_is_still_its_key(tmp_path):
+    """New fields of a request must not orphan replies that were paid for."""
+    with serving([says("4")]) as server, open_chat(server, tmp_path) as chat:
+        assert set(chat.key(request())["request"]) == {
+            "messages", "temperature", "top_p", "max_tokens", "seed", "sample"
+        }  # fmt: skip
+
+
+def test_thinking_has_tokens_of_its_own(tmp_path):
+    with serving([says("4")]) as server, open_chat(server, tmp_path, reasoning_tokens=900) as chat:
+        chat.ask(request())
+        assert server.requests[0]["max_tokens"] == 950
+
+
+@pytest.mark.parametrize(
+    ("told", "cached"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 4}}, 4),
+        ({"prompt_cache_hit_tokens": 3}, 3),
+        ({"prompt_tokens_details": None}, None),
+        ({}, None),
+    ],
+)
+def test_tokens_that_a_server_had_read_already(tmp_path, told, cached):
+    answer = Answer(body=completion("4", usage=USED | told))
+    with serving([answer]) as server, open_chat(server, tmp_path) as chat:
+        assert chat.ask(request()).cached_tokens == cached
 
 
 @pytest.mark.parametrize(

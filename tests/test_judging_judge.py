@@ -8,7 +8,7 @@ from judge_fakes import scripted_judge
 from shiyan.chat import Budget
 from shiyan.config import JudgeParams, PromptTexts, load_params
 from shiyan.errors import UserError
-from shiyan.judging.judge import judge, plan_readings
+from shiyan.judging.judge import judge, plan_readings, structured_judges
 from shiyan.judging.rubric import POLLER
 from shiyan.records import Judgment, Persona, Poem, Understanding
 from shiyan.work import WorkCache
@@ -39,8 +39,8 @@ def params(**changes) -> JudgeParams:
     return JudgeParams.model_validate(values | changes)
 
 
-def plan(settings: JudgeParams, poems=POEMS, readings=READINGS):
-    return plan_readings(settings, TEXTS, poems, PERSONAS, readings)
+def plan(settings: JudgeParams, poems=POEMS, readings=READINGS, **more):
+    return plan_readings(settings, TEXTS, poems, PERSONAS, readings, **more)
 
 
 def run(answer, folder, settings=None, readings=READINGS) -> tuple[list[Judgment], list]:
@@ -160,3 +160,79 @@ def test_a_judge_named_twice_is_asked_once(tmp_path):
     settings = params(models=("scripted", "scripted"), prompts=("P0", "P0"))
     judgments, requests = run(lambda _: WHOLE, tmp_path, settings)
     assert len(judgments) == len(requests) == 3
+
+
+# --- readings of one dimension (section 8) ----------------------------------------------
+
+
+def test_a_dimension_has_a_judge_of_its_own_beside_the_same_poems_whole_reading():
+    """And the whole reading is judged by it too, so that the two can be paired."""
+    alone = READINGS[0].model_copy(update={"item_id": "r0", "dimension": "修辞手法"})
+    other = READINGS[2].model_copy(update={"item_id": "d2", "dimension": "陌生化"})
+    wrong = READINGS[0].model_copy(update={"item_id": "c0", "source": "constructed"})
+    settings = params(
+        prompts=("P0",),
+        by_dimension={
+            "修辞手法": {"model": "second", "prompt": "P3"},
+            "Defamiliarization": {"model": "scripted", "prompt": "P3"},
+        },
+    )
+    assert settings.judges == ("scripted", "second")
+    cells = {}
+    for task in plan(settings, readings=[*READINGS, alone, other, wrong]):
+        cells.setdefault(task.item_id, set()).add((task.judge, task.prompt_id))
+    assert cells == {
+        "u0": {("scripted", "P0"), ("second", "P3")},
+        "u1": {("scripted", "P0")},
+        "u2": {("scripted", "P0"), ("scripted", "P3")},
+        "r0": {("second", "P3")},
+        "d2": {("scripted", "P3")},
+        "c0": {("scripted", "P0")},
+    }
+
+
+def test_a_reading_of_one_dimension_is_scored_on_it_alone(tmp_path):
+    alone = READINGS[0].model_copy(update={"item_id": "r0", "dimension": "修辞手法"})
+    judgments, requests = run(lambda _: "修辞手法：70分", tmp_path, readings=[alone])
+    assert [j.scores for j in judgments] == [{"修辞手法": 70}] * 2
+    assert all("“修辞手法”这一个维度" in messages[0]["content"] for messages in requests)
+    with pytest.raises(UserError, match="'韵律' is no dimension of the rubric poller"):
+        plan(params(), readings=[alone.model_copy(update={"dimension": "韵律"})])
+
+
+def test_a_probe_needs_the_true_reading_under_the_same_prompt():
+    with pytest.raises(UserError, match=r"probe_prompts names 'P4', which judge\.prompts does not"):
+        plan(params(probe_prompts=("P4",)))
+
+
+# --- structured output --------------------------------------------------------------------
+
+
+def test_a_judge_whose_server_can_is_held_to_a_schema(tmp_path):
+    """Its keys in the order of the dimensions, the role first; the answer is parsed as ever."""
+    import json
+
+    from fakes import says, serving
+
+    verdict = {n: {"分数": 77, "理由": "…"} for n in POLLER.names}
+    settings = params(structured=True, prompts=("P0", "P3"))
+    with serving([says(json.dumps({"角色": "渔民"} | verdict, ensure_ascii=False))]) as server:
+        able = {"scripted": server.params(structured="json_schema")}
+        structured = structured_judges(settings, able)
+        tasks = plan(settings, readings=READINGS[:1], structured=structured)
+        judgments = judge(tasks, settings, able, WorkCache(tmp_path), Budget(None))
+    assert [j.scores for j in judgments] == [dict.fromkeys(POLLER.names, 77)] * 2
+    first, second = (body["response_format"]["json_schema"]["schema"] for body in server.requests)
+    assert list(first["properties"]) == list(POLLER.names)
+    assert list(second["properties"]) == ["角色", *POLLER.names]
+    assert first["properties"]["内容"]["properties"]["分数"]["maximum"] == 100
+    assert "只写一个 JSON 对象" in server.requests[0]["messages"][0]["content"]
+    assert judgments[0].served_model == "scripted"
+
+
+def test_a_judge_whose_server_cannot_is_asked_for_lines(tmp_path):
+    settings = params(structured=True)
+    with scripted_judge(lambda _: WHOLE) as scripted:
+        models = {"scripted": scripted.params}
+        assert structured_judges(settings, models) == frozenset()
+    assert all(task.schema is None for task in plan(settings))

@@ -13,7 +13,14 @@ from shiyan.chat import Chat
 from shiyan.config import PARAMS_FILE, JudgeParams, PathsParams, PromptTexts, load_params
 from shiyan.jsonl import read_records, write_records
 from shiyan.judging.judge import Task, plan_quality, still_to_ask
-from shiyan.judging.probes import CONTENT, ORDERS, evaluate_probes, make_probes, passes
+from shiyan.judging.probes import (
+    CONTENT,
+    ORDERS,
+    ORDERS_IN_POEM,
+    evaluate_probes,
+    make_probes,
+    passes,
+)
 from shiyan.judging.quality import evaluate_quality
 from shiyan.judging.rubric import CI_QUALITY, POLLER, POLLER_CI
 from shiyan.records import Generation, HumanRating, Judgment, Persona, Poem, Understanding
@@ -26,7 +33,12 @@ READINGS = [
     Understanding(item_id=f"u{n}", poem_id=f"p{n}", reader="r", text=TEXT.format(what))
     for n, what in enumerate(["灯", "船", "雪"])
 ]
-ALL = ("other_poem", "empty", "swapped_content", "first_sentence", "praise", "orders")
+ALL = ("other_poem", "empty", "swapped_content", "first_sentence", "praise", "orders",
+       "orders_in_poem")  # fmt: skip
+SHOWN = [
+    Poem(poem_id=f"p{n}", title="", text=f"一{what}\n", genre="modern", author="甲")
+    for n, what in enumerate("灯船雪")
+]
 
 
 def scores(value: float, **changes: float) -> dict[str, float]:
@@ -35,20 +47,27 @@ def scores(value: float, **changes: float) -> dict[str, float]:
 
 def test_probes_are_made_of_the_true_readings():
     constructed = READINGS[0].model_copy(update={"item_id": "c", "source": "constructed"})
-    probes = {p.reading.item_id: p for p in make_probes(ALL, [*READINGS, constructed], POLLER)}
-    assert len(probes) == 18
+    probes = {
+        p.reading.item_id: p for p in make_probes(ALL, [*READINGS, constructed], SHOWN, POLLER)
+    }
+    assert len(probes) == 21
     texts = {name: probes[f"u0|probe|{name}"].reading.text for name in ALL}
     assert texts["other_poem"] == READINGS[1].text
     assert texts["swapped_content"] == READINGS[0].text.replace("内容：写灯", "内容：写船")
     assert texts["first_sentence"] == "1. 内容：写灯。"
     assert texts["orders"] == READINGS[0].text + ORDERS
     assert probes["u0|probe|praise"].reading.poem_id == "p0"
+    in_poem = probes["u0|probe|orders_in_poem"]
+    assert in_poem.poem.text == "一灯" + ORDERS_IN_POEM
+    assert in_poem.poem.poem_id == in_poem.reading.poem_id == "p0|probe|orders_in_poem"
+    assert (in_poem.poem_id, in_poem.reading.text) == ("p0", READINGS[0].text)
+    assert all(probe.poem is None for probe in probes.values() if probe.name != "orders_in_poem")
 
 
 def test_a_probe_that_cannot_be_made_is_left_out():
     lone = READINGS[0].model_copy(update={"text": "写灯。"})
-    names = {probe.name for probe in make_probes(ALL, [lone], POLLER)}
-    assert names == {"empty", "praise", "orders"}
+    names = {probe.name for probe in make_probes(ALL, [lone], [], POLLER)}
+    assert names == {"empty", "praise", "orders"}, "and none in a poem that nobody has"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +85,8 @@ def test_a_probe_that_cannot_be_made_is_left_out():
         ("praise", scores(80, 内容=50), False),
         ("orders", scores(85), True),
         ("orders", scores(80, 语言=100), False),
+        ("orders_in_poem", scores(85), True),
+        ("orders_in_poem", scores(100), False),
     ],
 )
 def test_what_passes(name, doctored, passed):
@@ -81,7 +102,7 @@ def judgment(item: str, value: dict | None, **changes) -> Judgment:
 
 
 def test_shares_passed_count_the_unscored():
-    probes = make_probes(["orders"], READINGS, POLLER)
+    probes = make_probes(["orders"], READINGS, SHOWN, POLLER)
     judgments = [
         judgment("u0", scores(80)), judgment("u0|probe|orders", scores(100)),
         judgment("u1", scores(80)), judgment("u1|probe|orders", scores(82)),
@@ -187,6 +208,7 @@ def project(tmp_path, monkeypatch):
     write_records(paths.generated, [generated("d0", "direct")])
     write_records(paths.personas, [persona])
     write_records(paths.understandings, [*READINGS, *constructed])
+    write_records(paths.collected_understandings, [])
     write_records(
         paths.ratings,
         [
@@ -248,3 +270,35 @@ def test_the_stage_with_nothing_to_judge(project):
     assert metrics["judges"] == {}
     assert metrics["counts"]["ratings_of_unknown_readings"] == 1
     assert POLLER_CI.name == metrics["made"]["rubric"]
+
+
+def test_orders_are_obeyed_wherever_they_stand(project):
+    """An obedient judge fails both probes, and the shares passed say so."""
+
+    def obedient(messages: list[dict]) -> str:
+        score = 100 if "打100分" in messages[0]["content"] else 60
+        return "\n".join(f"{name}：{score}分" for name in POLLER.names)
+
+    with scripted_judge(obedient) as scripted:
+        run_stage_with(
+            scripted,
+            probes=["orders", "orders_in_poem"],
+            prompts=["P0", "P3"],
+            probe_prompts=["P0"],
+        )
+    metrics = json.loads(project.judge_metrics.read_text(encoding="utf-8"))
+    found = metrics["probes"]["rule"]
+    assert list(found) == ["P0"], "probes are judged with the prompts that were asked for"
+    for name in ("orders", "orders_in_poem"):
+        assert (found["P0"][name]["passed"]["value"], found["P0"][name]["passed"]["n"]) == (0, 3)
+        assert found["P0"][name]["mean_fall"]["value"] == -40
+    assert metrics["money"] == {"spent": 0.0, "currency": None}
+
+
+def test_a_users_readings_are_judged_beside_the_generated_ones(project):
+    own = READINGS[0].model_copy(update={"item_id": "mine", "reader": "poet", "source": "human"})
+    write_records(project.collected_understandings, [own])
+    with scripted_judge(rule) as scripted:
+        run_stage_with(scripted)
+    judgments = list(read_records(project.judgments, Judgment))
+    assert {j.prompt_id for j in judgments if j.item_id == "mine"} == {"P0", "P3"}

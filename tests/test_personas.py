@@ -1,11 +1,14 @@
 """Personas of a user's file and of the project."""
 
+import csv
 import json
+from pathlib import Path
 
 import pytest
 
 from shiyan.collection import personas
 from shiyan.errors import UserError
+from shiyan.records import Persona, Poem
 
 ONE = {"poet_id": "甲", "basic_information": "a", "views_on_poetry": "b", "critics_comments": "c"}
 
@@ -19,7 +22,10 @@ def test_further_fields_are_ignored_with_one_notice(tmp_path):
     path = write(tmp_path / "p.jsonl", ONE | {"x": 1}, ONE | {"poet_id": "乙", "x": 2})
     found, notices = personas.collect(path)
     assert [p.poet_id for p in found] == ["甲", "乙"]
-    assert notices == [f"{path}: ignored the fields x"]
+    assert notices == [
+        f"{path}: ignored the fields x",
+        f"{path}: not of 1,000 to 2,500 characters, as the paper's personas are: 甲 (3), 乙 (3)",
+    ]
 
 
 def test_a_poet_with_two_personas_is_an_error_with_both_places(tmp_path):
@@ -40,3 +46,60 @@ def test_the_projects_own_are_read_where_no_file_is_named(tmp_path, monkeypatch)
     write(tmp_path / "b.jsonl", ONE)
     write(tmp_path / "a.jsonl", ONE | {"poet_id": "乙"})
     assert [p.poet_id for p in personas.collect(None)[0]] == ["乙", "甲"]
+
+
+def test_a_table_of_personas(tmp_path):
+    path = tmp_path / "p.csv"
+    with path.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["诗人", "基本信息", "诗歌观点", "评论", "来源"])
+        writer.writerow(["甲", "渔民\n出海", "慢", "好", "访谈\n诗集序"])
+    ((found,), _) = personas.collect(str(path))
+    assert found.basic_information == "渔民\n出海"
+    assert found.sources == ("访谈", "诗集序")
+    path.write_text("诗人,基本信息\n甲,渔民\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"p.csv:2, row 1 is not a Persona: 'views_on_poetry'"):
+        personas.collect(str(path))
+
+
+def poem(text: str) -> Poem:
+    return Poem(poem_id="p", title="", text=text, genre="modern", author="甲")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("船在雾里数自己的桨声", ["船在雾里数自己的桨声"]),
+        ("船在雾里数，自己的桨", ["船在雾里数自己的桨"]),
+        ("船在雾里\n数自己的桨声", ["船在雾里数自己的桨声"]),
+        ("灯\n船在雾里", []),
+        ("船在水里数自己的", []),
+    ],
+)
+def test_a_quotation_gives_a_judged_poem_away(text, found):
+    told = Persona(
+        poet_id="甲",
+        basic_information="渔民",
+        views_on_poetry="他写过“船在雾里数自己的桨声”这样的句子",
+        critics_comments="",
+    )
+    assert personas.quotations(told, [poem(text)]) == found
+
+
+def test_the_projects_own_have_the_papers_length_and_sources():
+    found, notices = personas.collect(None)
+    assert notices == []
+    assert all(1000 <= personas.length(p) <= 2500 and p.sources for p in found)
+    assert {"徐志摩", "闻一多", "戴望舒", "苏轼"} <= {p.poet_id for p in found}
+
+
+SHARED = Path(__file__).parents[2] / "shared/data/modern_pd.jsonl"
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared")
+def test_the_projects_own_quote_no_modern_poem():
+    rows = (json.loads(line) for line in SHARED.read_text(encoding="utf-8").splitlines())
+    poems = [poem(row["text"]) for row in rows]
+    assert not {
+        p.poet_id: q for p in personas.collect(None)[0] if (q := personas.quotations(p, poems))
+    }

@@ -55,6 +55,7 @@ def project(tmp_path, monkeypatch, server) -> Path:
     ]
     write_records(tmp_path / params.paths.poems, human)
     write_records(tmp_path / params.paths.personas, [])
+    write_records(tmp_path / params.paths.collected_understandings, [])
     return tmp_path
 
 
@@ -70,7 +71,10 @@ def test_before_anything_is_asked_the_limits_are_upper_bounds(project, server, c
     assert poems["money"] == pytest.approx(poems["prompt_tokens"] + 2 * 2000)
     assert poems["hours"] is None, "nothing is measured yet"
     assert (readings["what"], readings["needed"]) == ("readings", 2)
-    assert (judgments["needed"], judgments["prompt_tokens"]) == (4, None), "two of them constructed"
+    assert judgments["needed"] == 4, "two of them constructed"
+    longest = OmegaConf.load("params.yaml").generate.understanding.max_tokens
+    assert judgments["prompt_tokens"] > 4 * longest, "readings as long as they may get"
+    assert judgments["money"] > judgments["prompt_tokens"]
     assert server.requests == []
 
 

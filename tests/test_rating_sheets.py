@@ -37,6 +37,7 @@ def project(tmp_path, monkeypatch):
     write_records(paths.poems, POEMS)
     write_records(paths.generated, [])
     write_records(paths.understandings, [*READINGS, WRONG])
+    write_records(paths.collected_understandings, [])
     return tmp_path
 
 

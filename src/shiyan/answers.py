@@ -40,6 +40,10 @@ class ChatReply:
     """As the server names it."""
     seconds: float = 0.0
     """From sending the request to having the reply, with the others at work."""
+    cached_tokens: int | None = None
+    """Of the prompt's, those that the server had read already; None where it says nothing."""
+    log_probs: tuple[tuple[tuple[str, float], ...], ...] | None = None
+    """The likeliest tokens and their ln p at each place of the text; None if not told."""
 
     @property
     def answer(self) -> str:
@@ -312,6 +316,8 @@ def _read_choice(
         prompt_tokens=_count(usage.get("prompt_tokens")),
         completion_tokens=_count(usage.get("completion_tokens")),
         model=model if isinstance(model, str) else None,
+        cached_tokens=_cached(usage),
+        log_probs=_log_probs(choice.get("logprobs")),
     )
     if finish in _FILTER_FINISH:
         return reply.failed("filtered", f"the content filter stopped it (finish_reason {finish})")
@@ -335,6 +341,30 @@ def _text_of(content: Any) -> str:
         return ""
     # JSON may hold halves of surrogate pairs, which no file can.
     return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _cached(usage: Mapping[str, Any]) -> int | None:
+    """Tokens of a common beginning that were not read anew, in either dress."""
+    details = usage.get("prompt_tokens_details")
+    inner = details.get("cached_tokens") if isinstance(details, Mapping) else None
+    return _count(inner if inner is not None else usage.get("prompt_cache_hit_tokens"))
+
+
+def _log_probs(told: Any) -> tuple[tuple[tuple[str, float], ...], ...] | None:
+    """The tokens of each place, the likeliest first; None where a server tells none."""
+    content = told.get("content") if isinstance(told, Mapping) else None
+    if not isinstance(content, list) or not content:
+        return None
+    places = []
+    for place in content:
+        top = place.get("top_logprobs") if isinstance(place, Mapping) else None
+        known = [
+            (_text_of(entry.get("token")), float(entry["logprob"]))
+            for entry in (top or [])
+            if isinstance(entry, Mapping) and isinstance(entry.get("logprob"), int | float)
+        ]
+        places.append(tuple(sorted(known, key=lambda entry: -entry[1])))
+    return tuple(places) if any(places) else None
 
 
 def _count(value: Any) -> int | None:

@@ -30,6 +30,7 @@ budget and a dead server end the waiting at once.
 import asyncio
 import dataclasses
 import datetime
+import json
 import os
 import random
 import re
@@ -111,6 +112,10 @@ class ChatRequest:
     seed: int | None
     sample: int = 0
     """Tells equal requests apart: the sample's index, or the attempt's."""
+    schema: str | None = None
+    """JSON Schema, as JSON text, that the reply must follow; see `Chat.structured`."""
+    top_log_probs: int = 0
+    """Likeliest tokens to tell at each place of the reply, with their log-probabilities."""
 
 
 # --- money --------------------------------------------------------------------------
@@ -300,6 +305,11 @@ class Chat:
             self._server.close()
             self._server = None
 
+    @property
+    def structured(self) -> Literal["json_schema", "json_object"] | None:
+        """How far the server holds a reply to a request's schema; None: not at all."""
+        return structured_by(self.params)
+
     # what is kept
 
     @property
@@ -323,11 +333,13 @@ class Chat:
     def key(self, request: ChatRequest) -> dict[str, Any]:
         """The work cache's key of a request."""
         sampling = NEUTRAL_SAMPLING if isinstance(self.params, LocalModelParams) else {}
-        return {
-            "model": self.identity,
-            "request": dataclasses.asdict(request),
-            "sampling": sampling,
-        }
+        asked = dataclasses.asdict(request) | {"max_tokens": self._most_tokens(request)}
+        if self.structured is None or request.schema is None:
+            # What is not sent decides nothing.
+            del asked["schema"]
+        if not request.top_log_probs:
+            del asked["top_log_probs"]
+        return {"model": self.identity, "request": asked, "sampling": sampling}
 
     def kept(self, request: ChatRequest) -> Outcome | None:
         """The outcome that is in the cache, or None."""
@@ -429,7 +441,12 @@ class Chat:
             loop.close()
 
     def _most_cost(self, request: ChatRequest) -> float:
-        return price(self.params, most_prompt_tokens(request), request.max_tokens)
+        return price(self.params, most_prompt_tokens(request), self._most_tokens(request))
+
+    def _most_tokens(self, request: ChatRequest) -> int:
+        """The limit that is sent: of the reply, and of thinking where the server counts it."""
+        more = self.params.reasoning_tokens if isinstance(self.params, ApiModelParams) else 0
+        return request.max_tokens + more
 
     def _cost(self, request: ChatRequest, outcome: Outcome) -> float:
         """What an outcome cost; where the server told no usage, an upper bound."""
@@ -573,9 +590,13 @@ class Chat:
         }
         if request.seed is not None:
             body["seed"] = request.seed
+        if request.top_log_probs:
+            body |= {"logprobs": True, "top_logprobs": request.top_log_probs}
+        if request.schema is not None and self.structured is not None:
+            body["response_format"] = _response_format(self.structured, request.schema)
         if isinstance(self.params, ApiModelParams):
             body["model"] = self.params.model
-            body[self.params.max_tokens_name] = request.max_tokens
+            body[self.params.max_tokens_name] = self._most_tokens(request)
             return body | {"extra_body": self.params.extra}
         return body | {
             "model": self.name,
@@ -667,6 +688,19 @@ class Chat:
 SILENT = "no answer within the time-out"
 
 _sleep = asyncio.sleep
+
+
+def structured_by(params: AnyModelParams) -> Literal["json_schema", "json_object"] | None:
+    """How a model's server can be held to a shape: llama.cpp's own always can, by grammar."""
+    if isinstance(params, ApiModelParams):
+        return params.structured
+    return "json_schema" if isinstance(params, LocalModelParams) else None
+
+
+def _response_format(kind: str, schema: str) -> dict[str, Any]:
+    if kind == "json_object":
+        return {"type": kind}
+    return {"type": kind, "json_schema": {"name": "answer", "schema": json.loads(schema)}}
 
 
 def check_address(name: str, url: str) -> None:

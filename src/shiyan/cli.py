@@ -17,6 +17,7 @@ COMMANDS = {
     "report": "render the papers' tables and figures from the last run",
     "results": "print the last run's numbers as a short table",
     "models": "fetch, verify and list models",
+    "personas": "personas of poets: made by an LLM from articles, or checked",
     "plan": "say what a run would ask of each LLM before it is asked",
     "score": "score a file of poems with every zero-shot detector",
     "check-ci": "check ci against their cipai's forms, line by line",

@@ -151,6 +151,10 @@ class ApiModelParams(Params):
     currency: str = "USD"
     requests_at_once: int = Field(default=4, gt=0)
     max_tokens_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    structured: Literal["json_schema", "json_object"] | None = None
+    """How the server can be held to JSON by `response_format`; null: it cannot."""
+    reasoning_tokens: int = Field(default=0, ge=0)
+    """Sent on top of every max_tokens, for a server that counts thinking as reply."""
     extra: dict[str, Any] = {}
     """Further fields of the request body, as the provider names them."""
 
@@ -175,6 +179,10 @@ class PromptTexts(Params):
     """The same for ci; never pooled with `poller`."""
     ci_quality: dict[str, str] = {}
     """Informativeness and Aesthetic, 1-5 (CCiV, section 2.3)."""
+    detection: dict[str, str] = {}
+    """How an LLM is asked who wrote a poem, and for a paraphrase of one."""
+    persona: dict[str, str] = {}
+    """How a persona is asked for from articles (Poller, section 6)."""
 
 
 # --- how each stage works ----------------------------------------------------------
@@ -186,6 +194,7 @@ class PathsParams(Params):
     poems: Path
     personas: Path
     ratings: Path
+    collected_understandings: Path
     generated: Path
     replies: Path
     understandings: Path
@@ -194,6 +203,9 @@ class PathsParams(Params):
     zero_shot_scores: Path
     trained_scores: Path
     trained_models: Path
+    trained_lessons: Path
+    trained_attacked: Path
+    zero_shot_attacked: Path
     ci_checks: Path
     judgments: Path
     collect_metrics: Path
@@ -224,9 +236,11 @@ class CollectParams(Params):
     near_duplicate: float = Field(gt=0, le=1)
     """Share of common character 3-grams (Jaccard) from which two poems are named as twins."""
     personas: OwnFile
-    """A JSONL of personas; by default the ones that come with the project."""
+    """A file of personas; by default the ones that come with the project."""
     ratings: OwnFile
     """A file of human ratings; by default there are none."""
+    understandings: OwnFile = None
+    """A file of readings, judged beside the generated ones; by default there are none."""
 
 
 class SamplingParams(Params):
@@ -241,6 +255,9 @@ class UnderstandingParams(SamplingParams):
     readers: tuple[str, ...]
     constructed: bool
     """Also pair every poem with the reading of another poem, which deserves 0 for content."""
+    dimensions: tuple[str, ...] = Field(default=("all",), min_length=1)
+    """`all` for readings of everything at once; a dimension's name for readings of it alone
+    (Poller, section 8)."""
 
 
 class GenerateParams(Params):
@@ -363,6 +380,10 @@ class TrainRobertaParams(Params):
     the threshold; a network is trained once more for each."""
     lora: LoraParams | None = None
     """One more detector, beside the encoder that is trained whole."""
+    lessons: Literal["none", "controls", "all"] = "none"
+    """Which detectors also learn in each lesson of AIGenPoetry's tables: from each subset of
+    each generator, without a poet, without a generator …; `all`: the networks too, which are
+    trained anew for each."""
     resamples: int = Field(gt=0)
 
 
@@ -381,6 +402,28 @@ ZeroShotDetector = Literal[
     "binoculars_aligned",
     "dna_detectllm",
 ]
+
+
+class AskedParams(Params):
+    """LLMs that are asked who wrote a poem."""
+
+    models: tuple[str, ...] = Field(min_length=1)
+    shots: tuple[int, ...] = Field(default=(0,), min_length=1)
+    """How many examples of each class, out of the train fold, stand before the question;
+    each number is a detector of its own."""
+    both_orders: bool = True
+    """Ask twice, the two answers changing places, since models prefer a letter; the scores'
+    mean counts."""
+    log_probabilities: bool = True
+    """Ask the server for those of the answer's first token; where it tells none, the verdict
+    itself is the score."""
+    max_tokens: int = Field(default=8, gt=0)
+    poems: int | None = Field(default=None, gt=0)
+    """Human poems of each fold, drawn by seed, that are asked about with all their
+    imitations; null: all."""
+    seed: int = 0
+    budget: float | None = Field(default=None, gt=0)
+    requests_at_once: int = Field(default=4, gt=0)
 
 
 class ZeroShotScoreParams(Params):
@@ -404,8 +447,48 @@ class ZeroShotScoreParams(Params):
     """Put the end-of-text token first, so that the first token is scored as well."""
     dtype: Literal["float32", "bfloat16"]
     device: Literal["auto", "cpu", "cuda"]
+    fusion: bool = True
+    """Also fuse the detectors' scores by a logistic regression fitted on the train fold."""
+    asked: AskedParams | None = None
     resamples: int = Field(gt=0)
     seed: int
+
+
+AttackName = Literal[
+    "line_breaks_removed",
+    "line_breaks_moved",
+    "title_removed",
+    "punctuation_removed",
+    "traditional",
+    "traditional_and_back",
+    "human_lines",
+    "paraphrase",
+]
+
+
+class AttackParams(Params):
+    """What is done to LLM poems of the test fold before every detector scores them again."""
+
+    names: tuple[AttackName, ...] = ()
+    poems: int | None = Field(default=None, gt=0)
+    """Human poems of the test fold, drawn by seed, whose imitations are attacked; null: all."""
+    prompts: tuple[str, ...] | None = None
+    """Whose imitations, by prompt; null: of every prompt."""
+    human_share: float = Field(default=0.25, gt=0, lt=1)
+    """Share of the lines that `human_lines` takes from the human poem."""
+    paraphraser: str | None = None
+    temperature: float = Field(default=0.7, ge=0)
+    top_p: float = Field(default=0.95, gt=0, le=1)
+    max_tokens: int = Field(default=1024, gt=0)
+    requests_at_once: int = Field(default=4, gt=0)
+    budget: float | None = Field(default=None, gt=0)
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def paraphrase_needs_a_model(self) -> "AttackParams":
+        if "paraphrase" in self.names and self.paraphraser is None:
+            raise ValueError("paraphrase needs attacks.paraphraser, a model that can be asked")
+        return self
 
 
 class EvalCiParams(Params):
@@ -413,6 +496,13 @@ class EvalCiParams(Params):
     """A file of a user's own cipai in the project's notation."""
     resamples: int = Field(gt=0)
     seed: int
+
+
+class DimensionJudgeParams(Params):
+    """Who judges readings of one dimension."""
+
+    model: str
+    prompt: str
 
 
 class JudgeParams(Params):
@@ -429,12 +519,34 @@ class JudgeParams(Params):
     budget: float | None = Field(gt=0)
     requests_at_once: int = Field(gt=0)
     resamples: int = Field(gt=0)
+    by_dimension: dict[str, DimensionJudgeParams] = {}
+    """Dimension -> its one judge and prompt, for readings of that dimension alone and for the
+    same poems' readings of all (Poller, section 8); others are judged by `models`."""
+    structured: bool = False
+    """Ask for JSON, held to a schema, where a judge's server can do that."""
     probes: tuple[
-        Literal["other_poem", "empty", "swapped_content", "first_sentence", "praise", "orders"], ...
+        Literal[
+            "other_poem",
+            "empty",
+            "swapped_content",
+            "first_sentence",
+            "praise",
+            "orders",
+            "orders_in_poem",
+        ],
+        ...,
     ] = ()
     """Doctored readings judged beside the true ones: does the judge notice?"""
+    probe_prompts: tuple[str, ...] | None = None
+    """Of `prompts`, those that the probes are judged with; null: all."""
     quality_poems: int = Field(default=0, ge=0)
     """How many ci of each source are rated 1-5 for quality (CCiV, section 2.3)."""
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """Every model that judges anything, each once."""
+        of_one = (judge.model for judge in self.by_dimension.values())
+        return tuple(dict.fromkeys((*self.models, *of_one)))
 
 
 class TrackParams(Params):
@@ -454,6 +566,7 @@ class AllParams(Params):
     split: SplitParams
     train_roberta: TrainRobertaParams
     zero_shot_score: ZeroShotScoreParams
+    attacks: AttackParams
     eval_ci: EvalCiParams
     judge: JudgeParams
     track: TrackParams
@@ -474,7 +587,7 @@ class AllParams(Params):
         named = [
             *(("generate.models", name) for name in self.generate.models),
             *(("generate.understanding.readers", n) for n in self.generate.understanding.readers),
-            *(("judge.models", name) for name in self.judge.models),
+            *(("judge.models", name) for name in self.judge.judges),
             ("zero_shot_score.scoring", score.scoring),
             ("zero_shot_score.reference", score.reference),
             ("zero_shot_score.observer", score.observer),
@@ -482,6 +595,10 @@ class AllParams(Params):
         ]
         if self.train_roberta.lora is not None and self.train_roberta.lora.model is not None:
             named.append(("train_roberta.lora.model", self.train_roberta.lora.model))
+        if score.asked is not None:
+            named += [("zero_shot_score.asked.models", name) for name in score.asked.models]
+        if self.attacks.paraphraser is not None:
+            named.append(("attacks.paraphraser", self.attacks.paraphraser))
         if score.fast_scoring is not None:
             named.append(("zero_shot_score.fast_scoring", score.fast_scoring))
         return named

@@ -155,6 +155,11 @@ class DetectorScore(Record):
     unknown_share: float | None = None
     """Share of the text's tokens that the detector's tokenizer does not know."""
     unscored_reason: str | None = None
+    setting: str | None = None
+    """The lesson that the detector learnt in (`detectors.protocol`); null: the whole train
+    fold, or nothing to learn."""
+    attack: str | None = None
+    """What was done to the poem before it was scored; null: nothing."""
 
 
 class NearestForm(Record):
@@ -234,4 +239,8 @@ class Judgment(Record):
     """The reply held JSON that strict JSON refuses."""
     prompt_tokens: int | None = None
     """Of all attempts."""
+    cached_tokens: int | None = None
+    """Of the prompts', those of a beginning that the server had read already."""
     completion_tokens: int | None = None
+    served_model: str | None = None
+    """As the server named it; an API may change what a name means."""

@@ -1,21 +1,40 @@
-"""Personas of poets: what a judge that plays the poet is told."""
+"""Personas of poets: what a judge that plays the poet is told (Poller, sections 5 and 6)."""
 
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
+from shiyan import poem as parser
+from shiyan.collection.tables import read_rows
 from shiyan.config import project_root
 from shiyan.errors import UserError
-from shiyan.jsonl import describe, read_objects
-from shiyan.records import Persona
+from shiyan.jsonl import describe
+from shiyan.records import Persona, Poem
 
 BUNDLED = Path(__file__).parent.parent / "data" / "personas"
+COLUMNS = {
+    "poet_id": ("poet_id", "poet", "诗人", "作者"),
+    "basic_information": ("basic_information", "基本信息"),
+    "views_on_poetry": ("views_on_poetry", "诗歌观点", "诗歌经验和观点"),
+    "critics_comments": ("critics_comments", "评论", "他人评论"),
+    "sources": ("sources", "来源", "出处"),
+}
+TEXTS = ("basic_information", "views_on_poetry", "critics_comments")
+SHORTEST, LONGEST = 1000, 2500
+"""Characters of a persona in all (section 6)."""
+QUOTED = 7
+"""So many characters of a poem in a row, punctuation aside, are a quotation."""
 
 
 def collect(path: str | None) -> tuple[list[Persona], list[str]]:
-    """(personas, notices) of a user's JSONL file, or of the ones that come with the project.
+    """(personas, notices) of a user's JSONL, CSV or XLSX file, or of the ones that come with
+    the project.
 
-    Fields beside those of `Persona` are ignored with one notice.
+    Fields beside those of `Persona` are ignored with one notice; a persona of another length
+    than the paper's is named.
 
     Raises:
         UserError: a line that is no persona, or a poet who stands twice (both places).
@@ -24,18 +43,14 @@ def collect(path: str | None) -> tuple[list[Persona], list[str]]:
         files = [project_root() / Path(path).expanduser()]
     else:
         files = sorted(BUNDLED.glob("*.jsonl"))
+    fields = {name.casefold(): field for field, names in COLUMNS.items() for name in names}
     personas: dict[str, Persona] = {}
     places: dict[str, str] = {}
     ignored: set[str] = set()
     for file in files:
-        for number, value in read_objects(file):
-            place = f"{file}:{number}"
-            ignored |= value.keys() - Persona.model_fields.keys()
-            known = {key: value[key] for key in value.keys() & Persona.model_fields.keys()}
-            try:
-                persona = Persona.model_validate(known)
-            except ValidationError as error:
-                raise UserError(f"{place} is not a Persona: {describe(error)}") from error
+        for place, row in read_rows(file, list(fields)):
+            ignored |= {column for column in row if column.casefold() not in fields}
+            persona = _persona(place, row, fields)
             if persona.poet_id in personas:
                 raise UserError(
                     f"the poet {persona.poet_id!r} has two personas, at {places[persona.poet_id]} "
@@ -44,4 +59,51 @@ def collect(path: str | None) -> tuple[list[Persona], list[str]]:
             personas[persona.poet_id] = persona
             places[persona.poet_id] = place
     notices = [f"{path}: ignored the fields {', '.join(sorted(ignored))}"] if ignored else []
+    odd = {poet: n for poet, p in personas.items() if not SHORTEST <= (n := length(p)) <= LONGEST}
+    if path is not None and odd:
+        told = ", ".join(f"{poet} ({n:,})" for poet, n in odd.items())
+        notices.append(
+            f"{path}: not of {SHORTEST:,} to {LONGEST:,} characters, as the paper's personas are: "
+            f"{told}"
+        )
     return list(personas.values()), notices
+
+
+def _persona(place: str, row: Mapping[str, Any], fields: Mapping[str, str]) -> Persona:
+    known = {
+        fields[column.casefold()]: value
+        for column, value in row.items()
+        if column.casefold() in fields and value is not None
+    }
+    if isinstance(sources := known.get("sources"), str):
+        # A cell of a table holds them a line each.
+        known["sources"] = tuple(line.strip() for line in sources.splitlines() if line.strip())
+    try:
+        return Persona.model_validate(known)
+    except ValidationError as error:
+        raise UserError(f"{place} is not a Persona: {describe(error)}") from error
+
+
+def length(persona: Persona) -> int:
+    """Characters of the three texts."""
+    return sum(len(getattr(persona, name)) for name in TEXTS)
+
+
+def quotations(persona: Persona, poems: Iterable[Poem]) -> list[str]:
+    """Lines of the poems that the persona quotes from, which gives away what is judged
+    (section 6: the comments do not overlap with the poems)."""
+    told = parser.characters("\n".join(getattr(persona, name) for name in TEXTS))
+    seen = {told[at : at + QUOTED] for at in range(len(told) - QUOTED + 1)}
+    passages = (passage for poem in poems for passage in _passages(poem.text))
+    return list(dict.fromkeys(p for p in passages if _windows(p) & seen))
+
+
+def _passages(text: str) -> Iterator[str]:
+    """Lines of a poem without punctuation; of short ones, two together."""
+    lines = [line for raw in text.splitlines() if (line := parser.characters(raw))]
+    yield from (line for line in lines if len(line) >= QUOTED)
+    yield from (a + b for a, b in pairwise(lines) if len(a) < QUOTED)
+
+
+def _windows(text: str) -> set[str]:
+    return {text[at : at + QUOTED] for at in range(len(text) - QUOTED + 1)}

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from shiyan.collection.tables import read_table
+from shiyan.collection.tables import read_rows
 from shiyan.config import project_root
 from shiyan.errors import UserError
-from shiyan.jsonl import read_objects
 from shiyan.records import HumanRating, Source
 
 COLUMNS = {
@@ -38,7 +37,7 @@ def collect(path: str | None) -> tuple[list[HumanRating], list[str]]:
     if path is None:
         return [], []
     file = project_root() / Path(path).expanduser()
-    rows = _rows(file)
+    rows = read_rows(file, [name for names in COLUMNS.values() for name in names])
     if not rows:
         raise UserError(f"{file} holds no rating; it needs item_id, rater_id and a score a column")
     names = {name.casefold(): field for field, found in COLUMNS.items() for name in found}
@@ -69,20 +68,6 @@ def collect(path: str | None) -> tuple[list[HumanRating], list[str]]:
         raise UserError(f"{file} holds no score: no column but {', '.join(fields)} has a number")
     ignored = [column for column in others if column not in dimensions]
     return list(ratings.values()), [f"{path}: ignored {', '.join(ignored)}"] if ignored else []
-
-
-def _rows(file: Path) -> list[tuple[str, Mapping[str, Any]]]:
-    if file.suffix.lower() == ".jsonl":
-        return [(f"{file}:{number}", value) for number, value in read_objects(file)]
-    try:
-        raw = file.read_bytes()
-    except OSError as error:
-        raise UserError(f"{file} could not be read: {error.strerror}") from error
-    table = read_table(file, raw, [name for names in COLUMNS.values() for name in names])
-    for row in table.rows:
-        if row.problem:
-            raise UserError(f"{row.place}: {row.problem}")
-    return [(row.place, row.cells) for row in table.rows]
 
 
 def _rating(

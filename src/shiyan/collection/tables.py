@@ -4,13 +4,15 @@ import csv
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from shiyan.collection.encoding import decoded
 from shiyan.errors import UserError
+from shiyan.jsonl import read_objects
 
 DELIMITERS = ",;\t|"
 ZIP = b"PK\x03\x04"
@@ -56,6 +58,28 @@ def read_table(path: Path, raw: bytes, known: Sequence[str]) -> Table:
     text, encoding = decoded(raw, str(path))
     notices = () if encoding == "UTF-8" else (f"{path} was read as {encoding}",)
     return _read_csv(path, text, known, notices)
+
+
+def read_rows(path: Path, known: Sequence[str]) -> list[tuple[str, Mapping[str, Any]]]:
+    """(place, column -> value) of a .jsonl, .csv or .xlsx file, a row an object.
+
+    Args:
+        known: column names that may be expected; they tell a CSV's separator.
+
+    Raises:
+        UserError: as `read_table` and `jsonl.read_objects`, or a row that cannot be trusted.
+    """
+    if path.suffix.lower() == ".jsonl":
+        return [(f"{path}:{number}", value) for number, value in read_objects(path)]
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} could not be read: {error.strerror}") from error
+    table = read_table(path, raw, known)
+    for row in table.rows:
+        if row.problem:
+            raise UserError(f"{row.place}: {row.problem}")
+    return [(row.place, row.cells) for row in table.rows]
 
 
 def _read_csv(path: Path, text: str, known: Sequence[str], notices: tuple[str, ...]) -> Table:

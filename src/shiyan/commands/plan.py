@@ -10,7 +10,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
 
@@ -29,11 +29,11 @@ from shiyan.config import (
     load_params,
 )
 from shiyan.generation import run as generation
+from shiyan.generation.understand import construct
 from shiyan.jsonl import read_records
 from shiyan.judging import judge as judging
-from shiyan.judging.probes import make_probes
-from shiyan.judging.rubric import RUBRICS
-from shiyan.records import Persona, Poem, Understanding
+from shiyan.judging.plan import Material, plan, read_material
+from shiyan.records import Persona, Understanding
 from shiyan.work import WorkCache
 
 WIDTH = 118
@@ -112,63 +112,51 @@ def rows_of_generate(paths: PathsParams, cache: WorkCache, speeds: Speeds) -> li
 
 
 def rows_of_judge(paths: PathsParams, cache: WorkCache, speeds: Speeds) -> list[Row]:
-    """Judgments of every judge; an estimate while the readings are not there yet."""
-    if paths.understandings.exists():
-        return [
-            row("judge", chat, "judgments", first, to_ask, speeds)
-            for chat, first, to_ask in planned_judging(paths, cache)
-        ]
+    """Judgments of every judge; of readings that are not there yet, an upper bound."""
     params = load_params("judge", JudgeParams)
-    reading = load_params("generate", GenerateParams).understanding
-    items = reading.poems * len(reading.readers)
-    if reading.constructed and reading.poems > 1:
-        items *= 2
-    needed = items * len(params.prompts) * params.repeats
-    sys.stderr.write(
-        f"notice: {paths.understandings} is not there yet; {needed} judgments a judge are "
-        "counted from the parameters, and their tokens are not known\n"
-    )
-    return [
-        Row("judge", name, "judgments", needed, 0, needed, None, None, None, None, None, 0)
-        for name in params.models
-        if needed
-    ]
-
-
-def judge_tasks(paths: PathsParams, params: JudgeParams) -> list[judging.Task]:
-    """Every judgment that params.yaml asks for: of readings, of probes, of ci's quality.
-
-    Raises:
-        UserError: the stages before have not run, or the parameters do not fit.
-    """
+    models = load_models(params.judges)
+    material = material_of(paths, cache)
     prompts = load_params("prompts", PromptTexts)
-    poems = [poem for path in (paths.poems, paths.generated) for poem in read_records(path, Poem)]
-    readings = list(read_records(paths.understandings, Understanding))
-    probes = make_probes(params.probes, readings, RUBRICS[params.prompt_set])
-    tasks = judging.plan_readings(
-        params,
-        judging.texts_of(prompts, params.prompt_set),
-        poems,
-        read_records(paths.personas, Persona),
-        [*readings, *(probe.reading for probe in probes)],
-    )
-    if params.quality_poems:
-        tasks += judging.plan_quality(params, judging.texts_of(prompts, "ci_quality"), poems)
-    return tasks
-
-
-def planned_judging(
-    paths: PathsParams, cache: WorkCache
-) -> Iterator[tuple[Chat, list[ChatRequest], list[ChatRequest]]]:
-    """Of every judge: its first requests, and the next ones that the cache does not settle."""
-    params = load_params("judge", JudgeParams)
-    tasks = [task for task in judge_tasks(paths, params) if task.obstacle is None]
+    tasks = [t for t in plan(params, prompts, models, material).tasks if t.obstacle is None]
     budget = Budget(params.budget, "judge.budget")
-    for name, model in load_models(params.models).items():
+    rows = []
+    for name, model in models.items():
         chat = Chat(name, model, cache=cache, at_once=params.requests_at_once, budget=budget)
         own = [task for task in tasks if task.judge == name]
-        first = dict.fromkeys(judging.first_request(task, params) for task in own)
-        yield chat, list(first), judging.still_to_ask(own, chat, params)
+        first = list(dict.fromkeys(judging.first_request(task, params) for task in own))
+        if first:
+            to_ask = judging.still_to_ask(own, chat, params)
+            rows.append(row("judge", chat, "judgments", first, to_ask, speeds))
+    return rows
+
+
+def material_of(paths: PathsParams, cache: WorkCache) -> Material:
+    """What will be judged; the longest readings that may come stand in for those to come."""
+    if paths.understandings.exists():
+        return read_material(paths)
+    work = planning.planned_generation(paths, cache)
+    wanted = work.params.understanding
+    sys.stderr.write(
+        f"notice: {paths.understandings} is not there yet; every reading is taken to have "
+        f"generate.understanding.max_tokens ({wanted.max_tokens}) tokens\n"
+    )
+    # A character is a token at least, of Chinese and of these models.
+    text = "。" * wanted.max_tokens
+    own = [
+        Understanding(
+            item_id=task.item_id,
+            poem_id=task.poem.poem_id,
+            reader=task.reader,
+            # Texts that differ, since a request is counted once.
+            text=f"{task.item_id}{text}",
+            dimension=task.dimension,
+        )
+        for task in work.reading_tasks
+    ]
+    wrong = construct(own) if wanted.constructed else []
+    given = list(read_records(paths.collected_understandings, Understanding))
+    personas = list(read_records(paths.personas, Persona))
+    return Material(work.human, personas, [*given, *own, *wrong])
 
 
 def row(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from shiyan.config import JudgeParams, PathsParams, PromptTexts, load_params
 from shiyan.errors import UserError
 from shiyan.jsonl import read_records, write_records
+from shiyan.judging.plan import read_readings
 from shiyan.judging.rubric import RUBRICS, Rubric
 from shiyan.judging.sheets import ROW, SheetRow, blind_sheet, read_ratings, write_sheet
 from shiyan.records import HumanRating, Poem, Understanding
@@ -60,7 +61,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     author_of = {poem.poem_id: poem.author for poem in poems}
     readings = [
         reading
-        for reading in read_records(paths.understandings, Understanding)
+        for reading in read_readings(paths)
         if arguments.constructed or reading.source != "constructed"
         if arguments.author in (None, author_of.get(reading.poem_id))
     ]
@@ -77,7 +78,7 @@ def run_import(arguments: argparse.Namespace) -> int:
     from shiyan.collection.tables import read_table
 
     rubric, paths = _rubric(), load_params("paths", PathsParams)
-    readings = {r.item_id: r for r in read_records(paths.understandings, Understanding)}
+    readings = {r.item_id: r for r in read_readings(paths)}
     key = {}
     for row in read_records(arguments.key or _key_path(arguments.sheet), SheetRow):
         if row.item_id not in readings:
@@ -97,7 +98,7 @@ def run_import(arguments: argparse.Namespace) -> int:
 
 def run_show(arguments: argparse.Namespace) -> int:
     rubric, paths = _rubric(), load_params("paths", PathsParams)
-    readings = list(read_records(paths.understandings, Understanding))
+    readings = read_readings(paths)
     ratings = list(read_records(arguments.file, HumanRating))
     for row in agreement_rows(ratings, readings, rubric):
         if arguments.json:

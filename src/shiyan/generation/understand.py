@@ -5,7 +5,7 @@ poem, which deserves 0 for content; it is named so everywhere.
 """
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from shiyan import poem as parser
@@ -20,6 +20,8 @@ from shiyan.generation.seeds import derived
 from shiyan.records import Poem, Reply, Understanding
 
 PROMPT_ID = "understanding"
+ALL = "all"
+"""The dimension of a reading of everything at once."""
 
 LEAST_CHINESE = 0.2
 """Share of Han characters under which a text is no Chinese reading."""
@@ -33,6 +35,7 @@ class ReadingTask:
     poem: Poem
     reader: str
     prompt: str
+    dimension: str = ALL
 
     def request(self, params: UnderstandingParams, seed: int, attempt: int) -> ChatRequest:
         return ChatRequest(
@@ -40,8 +43,13 @@ class ReadingTask:
             temperature=params.temperature,
             top_p=params.top_p,
             max_tokens=params.max_tokens,
-            seed=derived(seed, PROMPT_ID, self.poem.poem_id, attempt),
+            seed=derived(seed, *self._draw(), attempt),
         )
+
+    def _draw(self) -> tuple[str, ...]:
+        """Names the draw; a reading of everything keeps the name it always had."""
+        one = () if self.dimension == ALL else (self.dimension,)
+        return (PROMPT_ID, self.poem.poem_id, *one)
 
 
 @dataclass(frozen=True)
@@ -79,35 +87,58 @@ def _in_turn(authors: Sequence[str], poems: dict[str, list[Poem]]) -> Iterator[P
 def plan_readings(
     poems: Sequence[Poem], params: UnderstandingParams, prompts: PromptTexts
 ) -> list[ReadingTask]:
-    """Every reading that the parameters ask for, readers in order.
+    """Every reading that the parameters ask for, readers in order; of one dimension alone
+    (Poller, section 8) where `params.dimensions` names one.
 
     Raises:
-        UserError: there is no prompt for a poem's genre.
+        UserError: there is no prompt for a poem's genre, or no question about a dimension.
     """
-    tasks: list[ReadingTask] = []
-    for reader in params.readers:
-        for poem in poems:
-            if poem.genre not in prompts.understanding:
-                raise UserError(
-                    f"prompts.understanding has no text for genre {poem.genre}; "
-                    f"add one under the key {poem.genre}",
-                    2,
-                )
-            fields = {
-                "title": poem.title or "无题",
-                "poem": parser.normalised(poem.text),
-                "cipai": poem.cipai or "",
-            }
-            template = prompts.understanding[poem.genre]
-            tasks.append(
-                ReadingTask(
-                    item_id=f"{poem.poem_id}|reading|{reader}",
-                    poem=poem,
-                    reader=reader,
-                    prompt=fill(template, fields, f"prompts.understanding.{poem.genre}"),
-                )
-            )
-    return tasks
+    asked = dict.fromkeys(params.dimensions)
+    return [
+        ReadingTask(
+            item_id=_item_id(poem, reader, dimension),
+            poem=poem,
+            reader=reader,
+            prompt=_prompt(poem, dimension, prompts.understanding),
+            dimension=dimension,
+        )
+        for reader in params.readers
+        for poem in poems
+        for dimension in asked
+    ]
+
+
+def _item_id(poem: Poem, reader: str, dimension: str) -> str:
+    whole = f"{poem.poem_id}|reading|{reader}"
+    return whole if dimension == ALL else f"{whole}|{dimension}"
+
+
+def _prompt(poem: Poem, dimension: str, texts: Mapping[str, str]) -> str:
+    key = poem.genre if dimension == ALL else f"{poem.genre}_one"
+    question = f"{poem.genre}_{dimension}"
+    if key not in texts:
+        raise UserError(
+            f"prompts.understanding has no text for genre {poem.genre}; add one under the key "
+            f"{key}",
+            2,
+        )
+    if dimension != ALL and question not in texts:
+        prefix = f"{poem.genre}_"
+        known = [name.removeprefix(prefix) for name in texts if name.startswith(prefix)]
+        raise UserError(
+            f"generate.understanding.dimensions names {dimension!r}, about which "
+            "prompts.understanding asks nothing; allowed are "
+            f"{', '.join([ALL, *(name for name in known if name != 'one')])}",
+            2,
+        )
+    fields = {
+        "title": poem.title or "无题",
+        "poem": parser.normalised(poem.text),
+        "cipai": poem.cipai or "",
+        "dimension": dimension,
+        "question": texts.get(question, ""),
+    }
+    return fill(texts[key], fields, f"prompts.understanding.{key}")
 
 
 def read_poems(
@@ -171,7 +202,11 @@ def judged(task: ReadingTask, outcome: Outcome, attempts: int) -> Reading:
     if len(parser.characters(text)) < LEAST_CHINESE * len(text):
         return Reading(None, _reply(task, outcome, attempts, "not_chinese"))
     understanding = Understanding(
-        item_id=task.item_id, poem_id=task.poem.poem_id, reader=task.reader, text=text
+        item_id=task.item_id,
+        poem_id=task.poem.poem_id,
+        reader=task.reader,
+        text=text,
+        dimension=task.dimension,
     )
     return Reading(understanding, _reply(task, outcome, attempts, None))
 
@@ -192,14 +227,15 @@ def _reply(task: ReadingTask, outcome: Outcome, attempts: int, missing: str | No
 
 
 def construct(readings: Sequence[Understanding]) -> list[Understanding]:
-    """Every read poem with the reading of another one, by the same reader.
+    """Every read poem with the reading of another one, by the same reader; of everything,
+    since another poem's rhetoric may be rightly described as this one's.
 
     The readings follow each other as the poems were chosen, author by author in turn,
     so the next poem's reading is another author's where there are several.
     """
     constructed: list[Understanding] = []
     for reader in dict.fromkeys(reading.reader for reading in readings):
-        own = [reading for reading in readings if reading.reader == reader]
+        own = [r for r in readings if r.reader == reader and r.dimension == ALL]
         if len(own) < 2:
             continue
         for reading, other in zip(own, [*own[1:], own[0]], strict=True):

@@ -1,14 +1,25 @@
 """Asking judges: which readings by which judge under which prompt, and what came of it."""
 
+import itertools
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shiyan.chat import AnyModelParams, Budget, Chat, ChatFailure, ChatReply, ChatRequest, Message
+from shiyan.chat import (
+    AnyModelParams,
+    Budget,
+    Chat,
+    ChatFailure,
+    ChatReply,
+    ChatRequest,
+    Message,
+    structured_by,
+)
 from shiyan.config import ApiModelParams, JudgeParams, LocalModelParams, PromptTexts
 from shiyan.errors import UserError
 from shiyan.judging.parse import Verdict, parse_reply
 from shiyan.judging.prompts import (
+    Answer,
     JudgePrompt,
     Texts,
     again_request,
@@ -17,6 +28,7 @@ from shiyan.judging.prompts import (
     quality_request,
 )
 from shiyan.judging.rubric import RUBRICS, Rubric
+from shiyan.judging.shape import shape
 from shiyan.records import Judgment, Persona, Poem, Understanding
 from shiyan.work import WorkCache, digest
 
@@ -42,6 +54,8 @@ class Task:
     """The request; empty where there is an obstacle."""
     again: str = ""
     """How to ask once more; see `prompts.again_request`."""
+    schema: str | None = None
+    """The shape that the reply is held to, where the judge's server can do that."""
     obstacle: str | None = None
     """Why nobody can be asked."""
 
@@ -57,11 +71,18 @@ def plan_readings(
     poems: Iterable[Poem],
     personas: Iterable[Persona],
     understandings: Iterable[Understanding],
+    *,
+    probes: Iterable[Understanding] = (),
+    structured: Collection[str] = (),
 ) -> list[Task]:
     """Every judgment of the readings, in the order in which they are best asked.
 
     One judge after the other; within it persona by persona and prompt by prompt, then
     poem by poem: neighbours share the longest common beginning, which a server keeps.
+
+    Args:
+        probes: doctored readings, judged with `params.probe_prompts` alone.
+        structured: judges that are asked for JSON; see `structured_judges`.
 
     Raises:
         UserError: an unknown prompt, two readings of one item_id, a reading of an unknown
@@ -69,22 +90,25 @@ def plan_readings(
     """
     poem_of = {poem.poem_id: poem for poem in poems}
     persona_of = {persona.poet_id: persona for persona in personas}
-    prompts = {prompt_id: judge_prompt(prompt_id) for prompt_id in params.prompts}
-    judges = list(dict.fromkeys(params.models))
+    understandings = list(understandings)
+    cells_of = _Cells(params, understandings)
     tasks: dict[str, Task] = {}
-    for reading in understandings:
+    for is_probe, reading in _told_apart(understandings, probes):
         poem = _read_poem(reading, poem_of, params.prompt_set)
-        for prompt_id, prompt in prompts.items():
-            first = _first_task(params, texts, prompt_id, prompt, poem, reading, persona_of)
-            for judge in judges:
-                for sample in range(params.repeats):
-                    task = replace(first, judge=judge, sample_index=sample)
-                    if task.judgment_id in tasks:
-                        raise UserError(
-                            f"two readings have the item_id {task.item_id!r}; give them names "
-                            "of their own, since judgments and ratings go by it"
-                        )
-                    tasks[task.judgment_id] = task
+        for judge, prompt_id in cells_of(reading, is_probe):
+            prompt, asks_json = judge_prompt(prompt_id), judge in structured
+            first = _task(
+                params, texts, judge, prompt_id, prompt, poem, reading, persona_of, asks_json
+            )
+            for sample in range(params.repeats):
+                task = replace(first, sample_index=sample)
+                if task.judgment_id in tasks:
+                    raise UserError(
+                        f"two readings have the item_id {task.item_id!r}; give them names "
+                        "of their own, since judgments and ratings go by it"
+                    )
+                tasks[task.judgment_id] = task
+    judges = list(params.judges)
     return sorted(
         tasks.values(),
         key=lambda task: (
@@ -98,33 +122,111 @@ def plan_readings(
     )
 
 
-def _first_task(
+def _told_apart(
+    understandings: Iterable[Understanding], probes: Iterable[Understanding]
+) -> Iterator[tuple[bool, Understanding]]:
+    """(is it a probe, reading)."""
+    yield from ((False, reading) for reading in understandings)
+    yield from ((True, reading) for reading in probes)
+
+
+class _Cells:
+    """By which judges and prompts a reading is judged."""
+
+    def __init__(self, params: JudgeParams, understandings: Sequence[Understanding]) -> None:
+        self.usual = _pairs(params.models, params.prompts)
+        self.of_probes = _pairs(params.models, _probe_prompts(params))
+        names = RUBRICS[params.prompt_set]
+        self.alone = {
+            names.only(dimension).names[0]: (judge.model, judge.prompt)
+            for dimension, judge in params.by_dimension.items()
+        }
+        for _, prompt_id in (*self.usual, *self.alone.values()):
+            judge_prompt(prompt_id)
+        self.beside: dict[str, list[tuple[str, str]]] = {}
+        for reading in understandings:
+            judge = self._judge_of(names, reading)
+            if judge is not None:
+                self.beside.setdefault(reading.poem_id, []).append(judge)
+        self.rubric = names
+
+    def _judge_of(self, rubric: Rubric, reading: Understanding) -> tuple[str, str] | None:
+        names = rubric.only(reading.dimension).names
+        return self.alone.get(names[0]) if len(names) == 1 else None
+
+    def __call__(self, reading: Understanding, is_probe: bool) -> Iterable[tuple[str, str]]:
+        if is_probe:
+            return self.of_probes
+        if (judge := self._judge_of(self.rubric, reading)) is not None:
+            return [judge]
+        # Readings of all are judged by the same judge, so that the two can be paired.
+        beside = self.beside.get(reading.poem_id, []) if reading.source != "constructed" else []
+        return dict.fromkeys((*self.usual, *beside))
+
+
+def _pairs(models: Iterable[str], prompts: Iterable[str]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys(itertools.product(models, prompts)))
+
+
+def _probe_prompts(params: JudgeParams) -> Sequence[str]:
+    """Raises UserError where a probe's prompt is none of the prompts."""
+    if params.probe_prompts is None:
+        return params.prompts
+    for prompt_id in params.probe_prompts:
+        if prompt_id not in params.prompts:
+            raise UserError(
+                f"judge.probe_prompts names {prompt_id!r}, which judge.prompts does not: a probe "
+                "is compared with the true reading under the same prompt",
+                2,
+            )
+    return params.probe_prompts
+
+
+def structured_judges(params: JudgeParams, models: Mapping[str, AnyModelParams]) -> frozenset[str]:
+    """The judges that are asked for JSON: all whose server can be held to it, if wanted."""
+    if not params.structured:
+        return frozenset()
+    return frozenset(name for name in params.judges if structured_by(models[name]) is not None)
+
+
+def _task(
     params: JudgeParams,
     texts: Texts,
+    judge: str,
     prompt_id: str,
     prompt: JudgePrompt,
     poem: Poem,
     reading: Understanding,
     persona_of: Mapping[str, Persona],
+    asks_json: bool,
 ) -> Task:
-    """The task of a reading under a prompt, for no judge yet."""
+    """The first sample of a reading by a judge under a prompt."""
     persona = persona_of.get(poem.author)
     lacks = prompt.persona and persona is None
     rubric = RUBRICS[params.prompt_set].only(reading.dimension)
+    answer = Answer.JSON if asks_json else Answer.LINES
+    text = "" if lacks else poller_request(prompt, texts, rubric, poem, reading, persona, answer)
     return Task(
         item_id=reading.item_id,
         poem_id=poem.poem_id,
-        judge="",
+        judge=judge,
         prompt_id=prompt_id,
         rubric=rubric,
         persona_id=poem.author if prompt.persona else None,
-        text="" if lacks else poller_request(prompt, texts, rubric, poem, reading, persona),
-        again=texts["again"],
+        text=text,
+        again=texts["again_json" if asks_json else "again"],
+        schema=shape(rubric, prompt.declares_role) if asks_json else None,
         obstacle=f"there is no persona of {poem.author!r}" if lacks else None,
     )
 
 
-def plan_quality(params: JudgeParams, texts: Texts, poems: Iterable[Poem]) -> list[Task]:
+def plan_quality(
+    params: JudgeParams,
+    texts: Texts,
+    poems: Iterable[Poem],
+    *,
+    structured: Collection[str] = (),
+) -> list[Task]:
     """Ratings of ci on Informativeness and Aesthetic (CCiV, section 2.3), a judge after the other.
 
     `params.quality_poems` of each source, drawn by seed: of the human ci, and of every
@@ -140,21 +242,23 @@ def plan_quality(params: JudgeParams, texts: Texts, poems: Iterable[Poem]) -> li
         drawn = random.Random(f"{params.seed}|{source}")
         own = sorted(own, key=lambda poem: poem.poem_id)
         chosen += drawn.sample(own, min(params.quality_poems, len(own)))
-    return [
-        Task(
-            poem.poem_id,
-            poem.poem_id,
-            judge,
-            QUALITY,
-            rubric,
-            sample,
-            text=quality_request(texts, rubric, poem),
-            again=texts["again"],
-        )
-        for judge in dict.fromkeys(params.models)
-        for poem in chosen
-        for sample in range(params.repeats)
-    ]
+    tasks = []
+    for judge in dict.fromkeys(params.models):
+        asks_json = judge in structured
+        answer = Answer.JSON if asks_json else Answer.LINES
+        for poem in chosen:
+            first = Task(
+                poem.poem_id,
+                poem.poem_id,
+                judge,
+                QUALITY,
+                rubric,
+                text=quality_request(texts, rubric, poem, answer),
+                again=texts["again_json" if asks_json else "again"],
+                schema=shape(rubric, False) if asks_json else None,
+            )
+            tasks += [replace(first, sample_index=sample) for sample in range(params.repeats)]
+    return tasks
 
 
 def source_of(poem: Poem) -> str:
@@ -194,6 +298,7 @@ class _Course:
     reply: ChatReply | None = None
     failure: ChatFailure | None = None
     prompt_tokens: list[int | None] = field(default_factory=list)
+    cached_tokens: list[int | None] = field(default_factory=list)
     completion_tokens: list[int | None] = field(default_factory=list)
 
     def request(self, params: JudgeParams) -> ChatRequest:
@@ -210,6 +315,7 @@ class _Course:
             # An equal seed would make every repeat the same reply.
             seed=params.seed + self.task.sample_index,
             sample=self.task.sample_index,
+            schema=self.task.schema,
         )
 
     def take(self, outcome: ChatReply | ChatFailure) -> None:
@@ -220,6 +326,7 @@ class _Course:
         if isinstance(outcome, ChatFailure):
             self.failure = self.failure or outcome
             return
+        self.cached_tokens.append(outcome.cached_tokens)
         is_cut = outcome.finish_reason == "length"
         verdict = parse_reply(outcome.text, self.task.rubric, is_cut=is_cut)
         if self.verdict is None or verdict.n_scored > self.verdict.n_scored:
@@ -245,7 +352,7 @@ def judge(
     better parser reads them again without asking.
     """
     judgments: dict[str, Judgment] = {}
-    for name in dict.fromkeys(params.models):
+    for name in params.judges:
         mine = [task for task in tasks if task.judge == name]
         courses = [_Course(task) for task in mine if task.obstacle is None]
         with Chat(
@@ -306,6 +413,7 @@ def judgment_of(course: _Course) -> Judgment:
         "sample_index": task.sample_index,
         "attempts": max(course.attempts, 1),
         "prompt_tokens": _total(course.prompt_tokens),
+        "cached_tokens": _total(course.cached_tokens),
         "completion_tokens": _total(course.completion_tokens),
     }
     if verdict is None or reply is None:
@@ -330,6 +438,7 @@ def judgment_of(course: _Course) -> Judgment:
             "reply": reply.text,
             "reasoning": reply.thinking,
             "finish_reason": reply.finish_reason,
+            "served_model": reply.model,
         }
     )
 
@@ -359,13 +468,14 @@ def made(
 ) -> dict[str, str | int | float]:
     """How the judgments came to be: judges by their bytes or address, prompts, sampling."""
     return {
-        **{f"judge {name}": _identity(models[name]) for name in params.models},
+        **{f"judge {name}": _identity(models[name]) for name in params.judges},
         "prompt_set": params.prompt_set,
         "prompts": " ".join(params.prompts),
         "prompt_texts_sha256": digest(getattr(prompts, params.prompt_set)),
         "temperature": params.temperature,
         "top_p": params.top_p,
         "max_tokens": params.max_tokens,
+        "structured": " ".join(sorted(structured_judges(params, models))) or "no judge",
         "repeats": params.repeats,
         "attempts": params.attempts,
         "seed": params.seed,
@@ -397,13 +507,14 @@ def texts_of(prompts: PromptTexts, prompt_set: str) -> Texts:
     return texts
 
 
-_POLLER_PIECES = (
-    "persona", "details", "owns_poem", "role", "no_role", "task", "eight", "eight_and_sentence",
-    "one", "meanings", "rules", "material", "answer", "answer_line", "declares_role",
-    "again",
+_ASKING = ("answer", "answer_line", "answer_json", "again", "again_json")
+_SHARED = ("task", "meanings", "rules", "material", *_ASKING)
+_OF_POLLER = (
+    "persona", "details", "owns_poem", "role", "no_role", "eight", "eight_and_sentence", "one",
+    "declares_role",
 )  # fmt: skip
 REQUIRED = {
-    "poller": _POLLER_PIECES,
-    "poller_ci": _POLLER_PIECES,
-    "ci_quality": ("task", "meanings", "rules", "material", "answer", "answer_line", "again"),
+    "poller": (*_OF_POLLER, *_SHARED),
+    "poller_ci": (*_OF_POLLER, *_SHARED),
+    "ci_quality": _SHARED,
 }

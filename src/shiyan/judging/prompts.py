@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Literal
 
 from shiyan.errors import UserError
@@ -13,6 +14,15 @@ Texts = Mapping[str, str]
 """Pieces of a prompt set, as conf/prompt/ holds them."""
 
 PromptId = Literal["P0", "P1", "P2", "P3", "P4"]
+
+
+class Answer(Enum):
+    """The form of the answer that is asked for."""
+
+    LINES = "lines"
+    """A line a dimension."""
+    JSON = "json"
+    """An object, which the server can be held to; see `shape`."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,7 @@ def poller_request(
     poem: Poem,
     understanding: Understanding,
     persona: Persona | None,
+    answer: Answer = Answer.LINES,
 ) -> str:
     """The whole text of a request to judge one reading.
 
@@ -76,6 +87,7 @@ def poller_request(
     Args:
         rubric: `Rubric.only(understanding.dimension)`.
         persona: needed by the prompts that play the poet, else ignored.
+        answer: the form that is asked for.
     """
     opening = [filled(texts["task"], dimensions=_dimensions(prompt, texts, rubric))]
     if prompt.persona:
@@ -91,12 +103,12 @@ def poller_request(
             texts["material"], poem=poem_text(poem), reading=neutralised(understanding.text.strip())
         ),
         texts["declares_role"] if prompt.declares_role else "",
-        _answer(texts, rubric),
+        _answer(texts, rubric, answer),
     ]
     return "\n\n".join(piece for piece in pieces if piece)
 
 
-def quality_request(texts: Texts, rubric: Rubric, poem: Poem) -> str:
+def quality_request(texts: Texts, rubric: Rubric, poem: Poem, answer: Answer = Answer.LINES) -> str:
     """The whole text of a request to rate one ci (CCiV, section 2.3)."""
     theme = (poem.generation.theme if poem.generation else None) or poem.title or "无题"
     material = filled(
@@ -106,7 +118,8 @@ def quality_request(texts: Texts, rubric: Rubric, poem: Poem) -> str:
         poem=neutralised(poem.text.strip()),
     )
     meanings = "\n".join([texts["meanings"], *(f"{name}：{texts[name]}" for name in rubric.names)])
-    return "\n\n".join([texts["task"], meanings, texts["rules"], material, _answer(texts, rubric)])
+    asked = _answer(texts, rubric, answer)
+    return "\n\n".join([texts["task"], meanings, texts["rules"], material, asked])
 
 
 PROBLEMS = {
@@ -149,7 +162,9 @@ def _persona(texts: Texts, persona: Persona) -> str:
     )
 
 
-def _answer(texts: Texts, rubric: Rubric) -> str:
+def _answer(texts: Texts, rubric: Rubric, form: Answer) -> str:
+    if form is Answer.JSON:
+        return filled(texts["answer_json"], dimensions="、".join(rubric.names))
     lines = (filled(texts["answer_line"], dimension=name) for name in rubric.names)
     return filled(texts["answer"], lines="\n".join(lines))
 
