@@ -11,7 +11,9 @@ from shiyan.errors import UserError
 from shiyan.report.table import Table
 
 KINDS: dict[str, str] = {
+    "detection": "detectors in-domain, out-of-domain, under attack (AIGenPoetry, Tables 2-6)",
     "ci": "structure, tone, rhyme and quality of ci (CCiV)",
+    "judging": "judges that play the poet: means, errors, probes, agreement (Poller)",
     "poems": "lengths, nouns, emotions and asked counts (AIGenPoetry, 4, 6.1 and A)",
 }
 """Each is a module shiyan.report.of_KIND with `tables(paths)` and `figures(paths, folder)`."""

@@ -185,7 +185,10 @@ class Evaluation:
             "unscored_reasons": self.unscored_kinds(),
             "judges": self._by_cell(self.of_cell),
             "best": {source: self.best(source) for source in self._rated_sources()},
-            "raters": {source: self.agreement(source) for source in self._rated_sources()},
+            "raters": {
+                source: self.agreement(source) | {"mean": self.rated_means(source)}
+                for source in self._rated_sources()
+            },
             "self_preference": self._by_cell(self.self_preference),
             "one_dimension": self._by_cell(self.one_dimension),
             "made": {
@@ -221,6 +224,7 @@ class Evaluation:
             "ratings": len(self.ratings),
             "ratings_of_unknown_readings": len(self.unknown_items),
             "prompt_tokens": sum(j.prompt_tokens or 0 for j in self.judgments),
+            "cached_tokens": sum(j.cached_tokens or 0 for j in self.judgments),
             "completion_tokens": sum(j.completion_tokens or 0 for j in self.judgments),
         }
 
@@ -447,6 +451,19 @@ class Evaluation:
             items = [item for item, values in scores.items() if len(values) > 1]
             found[name] = self._estimate(alpha, items, len(scores) - n).as_dict()
         return {"krippendorff_alpha": found}
+
+    def rated_means(self, source: str) -> dict[str, Any]:
+        """What people give on average, the mean over raters of each reading of everything."""
+        reference = self.references[source]
+        items = self.items_of(reference)
+        sampled, found = [], {}
+        for name in self.rubric.names:
+            one, estimate = self.mean({item: reference[item].get(name) for item in items})
+            sampled.append(one)
+            found[name] = estimate.as_dict()
+        whole = [i for i in items if all(n in reference[i] for n in self.rubric.names)]
+        average = self._estimate(_average(sampled), whole, len(items) - len(whole))
+        return found | {AVERAGE: average.as_dict()}
 
     def spread(self, cell: Cell) -> dict[str, Any]:
         """The mean over items of the standard deviation over repeats."""
