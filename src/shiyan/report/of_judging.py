@@ -111,9 +111,9 @@ def cells(found: Document) -> Iterator[tuple[str, str, Document]]:
             yield judge, prompt, told
 
 
-def rated_source(found: Document) -> str | None:
-    """The reference that people vouch for, if there is one."""
-    return next((source for source in RATED if source in found["raters"]), None)
+def rated_source(found: Document) -> str:
+    """The reference that people vouch for; "" where there is none."""
+    return next((source for source in RATED if source in found["raters"]), "")
 
 
 def what(found: Document) -> str:
@@ -293,7 +293,7 @@ def table_4(found: Document) -> Table:
 
 def best(found: Document) -> Table:
     """Which judge and prompt come closest to people on each dimension (section 7)."""
-    source = str(rated_source(found))
+    source = rated_source(found)
     rows: list[list[Cell]] = []
     for name, told in found["best"][source].items():
         difference = estimate(told.get("difference_to_P0"))
@@ -318,7 +318,7 @@ def best(found: Document) -> Table:
 
 def agreement(found: Document) -> Iterator[Table]:
     """Item by item: mean absolute error, rank correlation, bias; and the raters' agreement."""
-    source = str(rated_source(found))
+    source = rated_source(found)
     kinds = {
         "mean_absolute_error": "Mean of |judge - people| over items",
         "bias": "Mean of judge - people over items (above 0: the judge is milder)",
