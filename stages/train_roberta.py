@@ -4,10 +4,18 @@ import sys
 from dataclasses import asdict
 from itertools import chain
 
-from shiyan.config import PathsParams, TrainRobertaParams, load_models, load_params
+from shiyan.config import (
+    AttackParams,
+    PathsParams,
+    PromptTexts,
+    TrainRobertaParams,
+    load_models,
+    load_params,
+)
+from shiyan.detectors.attacks import attacked_poems, paraphrased
 from shiyan.detectors.evaluate import evaluate_scores, write_csv, write_plots
 from shiyan.detectors.finetune import CURVE_COLUMNS
-from shiyan.detectors.trained import train_detectors
+from shiyan.detectors.trained import train_detectors, train_lessons
 from shiyan.jsonl import read_records, write_records
 from shiyan.metrics import write_metrics
 from shiyan.records import Assignment, Poem
@@ -17,17 +25,26 @@ from shiyan.work import WorkCache
 
 def main() -> None:
     params = load_params("train_roberta", TrainRobertaParams)
+    attacks = load_params("attacks", AttackParams)
     paths = load_params("paths", PathsParams)
+    texts = load_params("prompts", PromptTexts).detection
     both = chain.from_iterable(read_records(p, Poem) for p in (paths.poems, paths.generated))
     poems = {poem.poem_id: poem for poem in both}
     assignments = {a.poem_id: a for a in read_records(paths.splits, Assignment)}
-    named = (params.lora.model,) if params.lora and params.lora.model else ()
-    trained = train_detectors(poems, assignments, params, load_models(named), WorkCache())
+    adapted = params.lora.model if params.lora else None
+    models = load_models([*filter(None, (adapted, attacks.paraphraser))])
+    cache = WorkCache()
+    reworded = paraphrased(poems, assignments, attacks, models, texts, cache)
+    attacked = attacked_poems(poems, assignments, attacks, reworded)
+    trained = train_detectors(poems, assignments, params, models, cache, attacked)
+    lessons = train_lessons(poems, assignments, params, models, cache)
     evaluation = evaluate_scores(
         trained.scores, poems, assignments, resamples=params.resamples, seed=params.seed
     )
     trained.save(paths.trained_models)
     write_records(paths.trained_scores, trained.scores)
+    write_records(paths.trained_lessons, lessons)
+    write_records(paths.trained_attacked, trained.attacked)
     write_plots(evaluation, paths.trained_roc, paths.trained_distributions)
     write_csv(paths.training_curves, CURVE_COLUMNS, map(asdict, trained.curve))
     metrics = evaluation.as_metrics(trained.made)

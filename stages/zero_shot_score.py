@@ -1,11 +1,19 @@
-"""Score every poem once a model, then by every zero-shot detector."""
+"""Score every poem by every detector that needs no training."""
 
 import sys
 from itertools import chain
 
-from shiyan.config import PathsParams, ZeroShotScoreParams, load_params
+from shiyan.config import (
+    AttackParams,
+    PathsParams,
+    PromptTexts,
+    ZeroShotScoreParams,
+    load_models,
+    load_params,
+)
+from shiyan.detectors.attacks import attacked_poems, paraphrased
 from shiyan.detectors.evaluate import evaluate_scores, write_plots
-from shiyan.detectors.zero_shot import ZeroShot
+from shiyan.detectors.untrained import score_untrained
 from shiyan.jsonl import read_records, write_records
 from shiyan.metrics import write_metrics
 from shiyan.records import Assignment, Poem
@@ -16,20 +24,26 @@ from shiyan.work import WorkCache
 
 def main() -> None:
     params = load_params("zero_shot_score", ZeroShotScoreParams)
+    attacks = load_params("attacks", AttackParams)
     paths = load_params("paths", PathsParams)
+    texts = load_params("prompts", PromptTexts).detection
     both = chain.from_iterable(read_records(p, Poem) for p in (paths.poems, paths.generated))
     poems = {poem.poem_id: poem for poem in both}
     assignments = {a.poem_id: a for a in read_records(paths.splits, Assignment)}
-    zero_shot = ZeroShot.of(params)
-    statistics = zero_shot.measure(poems.values(), WorkCache())
-    scores = zero_shot.score(poems.values(), statistics)
+    asked = params.asked.models if params.asked else ()
+    models = load_models([*asked, *filter(None, (attacks.paraphraser,))])
+    cache = WorkCache()
+    reworded = paraphrased(poems, assignments, attacks, models, texts, cache)
+    attacked = attacked_poems(poems, assignments, attacks, reworded)
+    found = score_untrained(poems, assignments, params, models, texts, cache, attacked)
     evaluation = evaluate_scores(
-        scores, poems, assignments, resamples=params.resamples, seed=params.seed
+        found.scores, poems, assignments, resamples=params.resamples, seed=params.seed
     )
-    write_statistics(paths.statistics, statistics)
-    write_records(paths.zero_shot_scores, scores)
+    write_statistics(paths.statistics, found.statistics)
+    write_records(paths.zero_shot_scores, found.scores)
+    write_records(paths.zero_shot_attacked, found.attacked)
     write_plots(evaluation, paths.zero_shot_roc, paths.zero_shot_distributions)
-    write_metrics(paths.zero_shot_metrics, evaluation.as_metrics(zero_shot.made))
+    write_metrics(paths.zero_shot_metrics, evaluation.as_metrics(found.made))
     for notice in evaluation.notices:
         sys.stderr.write(f"notice: {notice}\n")
 

@@ -193,6 +193,8 @@ def project(tmp_path, monkeypatch):
             name: {"kind": "local", "file": name, "path": str(tmp_path / name), "family": "f"}
             for name in ("big", "small")
         },
+        "attacks": {"names": ["line_breaks_removed"], "poems": 1},
+        "prompts": {},
         "paths": dict(OmegaConf.load(ROOT / "conf/paths/default.yaml")),
     }
     OmegaConf.save(OmegaConf.create(values), tmp_path / "params.yaml")
@@ -216,16 +218,22 @@ def run_stage() -> None:
 def test_the_stage_writes_scores_statistics_metrics_and_plots(project):
     run_stage()
     scores = list(read_records(project / "data/scores/zero_shot/scores.jsonl", DetectorScore))
-    assert len(scores) == 13 * len(DETECTORS)
-    assert {s.unscored_reason for s in scores if s.poem_id == "h90"} == {
-        "too short: 3 tokens, at least 8 are needed"
-    }
+    assert len(scores) == 13 * (len(DETECTORS) + 1)
+    reasons = {s.detector: s.unscored_reason for s in scores if s.poem_id == "h90"}
+    assert reasons.pop("fusion").startswith("no score by log_likelihood, ")
+    assert set(reasons.values()) == {"too short: 3 tokens, at least 8 are needed"}
     assert all(s.score is not None for s in scores if s.poem_id != "h90")
     statistics = read_statistics(project / "data/scores/zero_shot/statistics.parquet")
     assert len(statistics) == 13
     assert set(statistics["h0"].pairs) == {("small", "big")}
     metrics = json.loads((project / "metrics/detection_zero_shot.json").read_text("utf-8"))
-    assert set(metrics["detectors"]) == set(DETECTORS)
+    assert set(metrics["detectors"]) == {*DETECTORS, "fusion"}
+    assert "cross-fitted by group" in metrics["made"]["fusion"]
+    attacked = list(read_records(project / "data/scores/zero_shot/attacked.jsonl", DetectorScore))
+    assert {s.attack for s in attacked} == {"line_breaks_removed"}
+    assert {s.detector for s in attacked} == {*DETECTORS, "fusion"}
+    assert len({s.poem_id for s in attacked}) == 1
+    assert all(s.score is not None for s in attacked)
     assert metrics["made"]["scoring"].startswith("big (sha256:")
     assert (project / "plots/zero_shot_roc.csv").exists()
     assert (project / "plots/zero_shot_distributions.csv").exists()

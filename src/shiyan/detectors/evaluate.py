@@ -93,7 +93,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class _Scored:
+class Scored:
     """One detector's scores of some poems of one fold, and how many have none."""
 
     labels: Labels
@@ -133,11 +133,11 @@ class _Table:
         rows = np.sort(np.array([self.row_of[poem_id] for poem_id in poem_ids], np.intp))
         return _Subset(name, rows[~self.is_test[rows]], rows[self.is_test[rows]])
 
-    def of(self, detector: str, rows: Rows) -> _Scored:
+    def of(self, detector: str, rows: Rows) -> Scored:
         scores = self.scores[detector][rows]
         scored = np.isfinite(scores)
         kept = rows[scored]
-        return _Scored(self.labels[kept], scores[scored], self.columns[kept], int((~scored).sum()))
+        return Scored(self.labels[kept], scores[scored], self.columns[kept], int((~scored).sum()))
 
 
 def evaluate_scores(
@@ -257,7 +257,7 @@ def _tabled(
 
 
 @dataclass
-class _Result:
+class CellResult:
     """One cell of a table, before its numbers become estimates."""
 
     n: int
@@ -269,11 +269,19 @@ class _Result:
     reasons: dict[str, str] = field(default_factory=dict)
     """Metric -> why it has no value, or what limits it."""
 
-    def estimate(self, metric: str, sampled: Sampled | None) -> dict[str, Any]:
+    def of(self, metric: str) -> Estimate:
+        """A metric of the cell."""
+        return self.told(metric, self.sampled.get(metric))
+
+    def told(self, metric: str, sampled: Sampled | None) -> Estimate:
+        """A number that rests on this cell's poems, as one can defend it."""
         reason = self.reasons.get(metric, "")
         if sampled is None:
-            return Estimate(None, None, None, self.n, self.n_unscored, reason).as_dict()
-        return sampled.estimate(self.n, self.n_groups, self.n_unscored, reason).as_dict()
+            return Estimate(None, None, None, self.n, self.n_unscored, reason)
+        return sampled.estimate(self.n, self.n_groups, self.n_unscored, reason)
+
+    def estimate(self, metric: str, sampled: Sampled | None) -> dict[str, Any]:
+        return self.told(metric, sampled).as_dict()
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -284,12 +292,21 @@ class _Result:
         }
 
 
-def _result(table: _Table, detector: str, subset: _Subset) -> _Result:
+def _result(table: _Table, detector: str, subset: _Subset) -> CellResult:
     train, test = (table.of(detector, rows) for rows in (subset.train, subset.test))
+    return measured(train, test, table.draws, f"train:{subset.name}")
+
+
+def measured(train: Scored, test: Scored, draws: Draws, where: str) -> CellResult:
+    """Every metric of the test poems, by a threshold and a calibration of the train poems.
+
+    Args:
+        draws: over the groups of the test poems; the train poems' columns are not looked at.
+        where: names the train poems.
+    """
     n_human = int((test.labels == 0).sum())
     n_groups = len(np.unique(test.columns))
-    result = _Result(len(test.labels), n_groups, test.n_unscored, n_human)
-    where = f"train:{subset.name}"
+    result = CellResult(len(test.labels), n_groups, test.n_unscored, n_human)
     if lacking := unusable(train.labels, train.scores):
         needed = (*AT_THRESHOLD, *CALIBRATED)
         result.reasons |= dict.fromkeys(needed, f"no threshold, {where}: {lacking}")
@@ -298,7 +315,7 @@ def _result(table: _Table, detector: str, subset: _Subset) -> _Result:
     if reason := unusable(test.labels, test.scores):
         result.reasons |= dict.fromkeys(METRICS, reason)
         return result
-    cell = Cell(test.labels, test.scores, test.columns, table.draws)
+    cell = Cell(test.labels, test.scores, test.columns, draws)
     result.sampled["auroc"] = cell.auroc()
     for name, limit in FALSE_POSITIVE_RATES.items():
         result.sampled[name] = cell.tpr_at_fpr(limit)
@@ -310,7 +327,7 @@ def _result(table: _Table, detector: str, subset: _Subset) -> _Result:
 
 
 def _put_against_baseline(
-    results: Mapping[str, _Result], metrics: dict[str, dict[str, Any]]
+    results: Mapping[str, CellResult], metrics: dict[str, dict[str, Any]]
 ) -> None:
     """Beside each subset's metrics, how far they are from D1's (of the same generator)."""
     for subset, result in results.items():
@@ -329,10 +346,10 @@ def _put_against_baseline(
 def _differences(table: _Table) -> dict[str, dict[str, Any]]:
     """Each pair of detectors on the poems that both scored."""
     differences: dict[str, dict[str, Any]] = {}
-    computed: dict[tuple[str, bytes], _Result] = {}
+    computed: dict[tuple[str, bytes], CellResult] = {}
     finite = {detector: np.isfinite(scores) for detector, scores in table.scores.items()}
 
-    def result_of(detector: str, both: NDArray[np.bool_]) -> _Result:
+    def result_of(detector: str, both: NDArray[np.bool_]) -> CellResult:
         key = detector, both.tobytes()
         if key not in computed:
             rows = (np.flatnonzero(both & (table.is_test == test)) for test in (False, True))
@@ -369,7 +386,7 @@ def _resolution(n_human: int, limit: float) -> str:
     return f"of {n_human} human poems none may be accused: fewer than {round(1 / limit)}"
 
 
-def _roc_rows(detector: str, test: _Scored) -> list[dict[str, str | float]]:
+def _roc_rows(detector: str, test: Scored) -> list[dict[str, str | float]]:
     if unusable(test.labels, test.scores):
         return []
     false, true, _ = roc(test.labels, test.scores)

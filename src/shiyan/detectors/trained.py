@@ -1,19 +1,26 @@
 """All detectors that learn from the train fold, as the stage train_roberta runs them."""
 
+import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from tqdm import tqdm
+
 from shiyan.config import LoraParams, TrainRobertaParams
 from shiyan.detectors import finetune, surface
-from shiyan.detectors.crossfit import Corpus, Fitted, as_records, fit_and_score
+from shiyan.detectors.attacks import Attacked, attack_records, with_attacked
+from shiyan.detectors.crossfit import Corpus, Fitted, Learner, as_records, fit_and_score
 from shiyan.detectors.evaluate import refuse_leaks
 from shiyan.detectors.finetune import CurvePoint, Kept, Recipe
-from shiyan.detectors.roberta import ClassifierFactory, Models, classifier_factory
+from shiyan.detectors.protocol import Protocol
+from shiyan.detectors.roberta import ClassifierFactory, Encoding, Models, classifier_factory
 from shiyan.detectors.surface import LinearNGrams, SurfaceName
 from shiyan.errors import UserError
 from shiyan.jsonl import replacing
@@ -31,6 +38,7 @@ class Trained:
 
     Attributes:
         scores: of every poem by every detector; a train poem's is cross-fitted.
+        attacked: of every attacked poem, under the id of the poem that was attacked.
         curve: the networks' training curves.
         reading: detector -> fold -> class -> how much of the poems the network read.
         notices: what a reader should know before trusting a score.
@@ -38,6 +46,7 @@ class Trained:
     """
 
     scores: list[DetectorScore] = field(default_factory=list)
+    attacked: list[DetectorScore] = field(default_factory=list)
     curve: list[CurvePoint] = field(default_factory=list)
     reading: dict[str, Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
@@ -89,11 +98,13 @@ def train_detectors(
     params: TrainRobertaParams,
     models: Models,
     cache: WorkCache,
+    attacked: Sequence[Attacked] = (),
 ) -> Trained:
     """Train every detector of the config and score every poem with it.
 
     Args:
         models: the model that `params.lora` names, if it does.
+        attacked: poems of the test fold after attacks, scored as they are.
 
     Raises:
         UserError: a split that leaks; a checkpoint that cannot be had or does not fit;
@@ -101,13 +112,36 @@ def train_detectors(
     """
     refuse_leaks(poems, assignments)
     refuse_twice_named(params)
-    corpus = Corpus.of(poems, assignments)
+    changed = {item.poem.poem_id for item in attacked if item.poem is not None}
+    corpus = Corpus.of(*with_attacked(poems, assignments, attacked))
     trained = Trained(made=_made(params, corpus))
-    names: list[SurfaceName] = ["char_ngrams", *params.controls]
-    for name in names:
+    for name in control_names(params):
         learn = surface.learner(name, corpus, params.ngram, params.seed, trained.surface)
         fitted = fit_and_score(learn, corpus, params.threshold_folds, params.seed)
         trained.scores += as_records(name, corpus, fitted)
+    for network, (factory, recipe) in networks_of(params, models).items():
+        kept = trained.networks.setdefault(network, Kept())
+        learn = finetune.learner(
+            network, factory, corpus, recipe, cache, kept, trained.curve.append
+        )
+        fitted = fit_and_score(learn, corpus, params.threshold_folds, params.seed)
+        _add_network(trained, network, corpus, fitted, recipe, changed)
+    trained.scores, after = (
+        [score for score in trained.scores if (score.poem_id in changed) == wanted]
+        for wanted in (False, True)
+    )
+    trained.attacked = attack_records(after, attacked, [s.detector for s in trained.scores])
+    return trained
+
+
+def control_names(params: TrainRobertaParams) -> list[SurfaceName]:
+    return ["char_ngrams", *params.controls]
+
+
+def networks_of(
+    params: TrainRobertaParams, models: Models
+) -> dict[str, tuple[ClassifierFactory, Recipe]]:
+    """The networks by name: how to make each, and how to train it."""
     networks: dict[str, tuple[ClassifierFactory, Recipe]] = {
         params.name: (
             classifier_factory(params.encoder, params.max_tokens),
@@ -119,14 +153,83 @@ def train_detectors(
 
         adapted = lora_classifier(params, models)
         networks[params.lora.name] = (lambda train_texts: adapted, recipe_of(params, params.lora))
-    for network, (factory, recipe) in networks.items():
-        kept = trained.networks.setdefault(network, Kept())
-        learn = finetune.learner(
-            network, factory, corpus, recipe, cache, kept, trained.curve.append
+    return networks
+
+
+def train_lessons(
+    poems: Mapping[str, Poem],
+    assignments: Mapping[str, Assignment],
+    params: TrainRobertaParams,
+    models: Models,
+    cache: WorkCache,
+) -> list[DetectorScore]:
+    """The scores of every detector that `params.lessons` names, in every lesson.
+
+    A finished lesson's scores are kept in the work cache, so a killed run goes on with
+    the next one; of its models nothing is kept.
+    """
+    if params.lessons == "none":
+        return []
+    found: list[DetectorScore] = []
+    lessons = Protocol.of(poems, assignments).lessons.values()
+    for lesson in tqdm(lessons, "train_roberta: lessons", unit="lesson", file=sys.stderr):
+        train = set(lesson.train)
+        chosen = dict.fromkeys((*lesson.train, *lesson.test))
+        corpus = Corpus.of(
+            {poem_id: poems[poem_id] for poem_id in chosen},
+            {
+                poem_id: assignments[poem_id].model_copy(
+                    update={"fold": "train" if poem_id in train else "test"}
+                )
+                for poem_id in chosen
+            },
         )
-        fitted = fit_and_score(learn, corpus, params.threshold_folds, params.seed)
-        _add_network(trained, network, corpus, fitted, recipe)
-    return trained
+        for name, learn in _lesson_learners(lesson.name, corpus, params, models, cache):
+            fitted = _kept_or_fitted(name, learn, corpus, params, cache)
+            found += [
+                score.model_copy(update={"setting": lesson.name})
+                for score in as_records(name, corpus, fitted)
+            ]
+    return found
+
+
+def _lesson_learners(
+    lesson: str, corpus: Corpus, params: TrainRobertaParams, models: Models, cache: WorkCache
+) -> Iterator[tuple[str, Learner]]:
+    for control in control_names(params):
+        yield control, surface.learner(control, corpus, params.ngram, params.seed, {})
+    if params.lessons == "all":
+        for network, (factory, recipe) in networks_of(params, models).items():
+            kept = Kept()
+            name = f"{network} {lesson}"
+            yield (
+                network,
+                finetune.learner(name, factory, corpus, recipe, cache, kept, lambda point: None),
+            )
+            if kept.checkpoint is not None:
+                # Asked for again, its scores are in the cache.
+                kept.checkpoint.remove()
+
+
+def _kept_or_fitted(
+    name: str, learn: Learner, corpus: Corpus, params: TrainRobertaParams, cache: WorkCache
+) -> Fitted:
+    """The detector's scores of a lesson's poems: those kept in the cache, or new ones."""
+    parts = [corpus.texts, corpus.labels.tolist(), corpus.groups, corpus.is_train.tolist()]
+    key = {
+        "detector": name,
+        "data": hashlib.sha256(repr(parts).encode()).hexdigest(),
+        "params": params.model_dump(mode="json", exclude={"lessons", "resamples", "controls"}),
+        "versions": {library: version(library) for library in LIBRARIES},
+    }
+    kept = cache.get_json("lesson_scores", key)
+    if kept is not None:
+        scores = np.array([np.nan if s is None else s for s in kept["scores"]], np.float64)
+        return Fitted(scores, {int(row): why for row, why in kept["reasons"].items()}, None)
+    fitted = fit_and_score(learn, corpus, params.threshold_folds, params.seed)
+    values = [float(score) if np.isfinite(score) else None for score in fitted.scores]
+    cache.put_json("lesson_scores", key, {"scores": values, "reasons": fitted.reasons})
+    return fitted
 
 
 def refuse_twice_named(params: TrainRobertaParams) -> None:
@@ -140,9 +243,14 @@ def refuse_twice_named(params: TrainRobertaParams) -> None:
 
 
 def _add_network(
-    trained: Trained, name: str, corpus: Corpus, fitted: Fitted, recipe: Recipe
+    trained: Trained,
+    name: str,
+    corpus: Corpus,
+    fitted: Fitted,
+    recipe: Recipe,
+    attacked: Collection[str],
 ) -> None:
-    """A network's scores, what it read, and how it was made."""
+    """A network's scores, what it read (of the poems as they are), and how it was made."""
     records = as_records(name, corpus, fitted)
     kept = trained.networks[name]
     if kept.classifier is None:
@@ -160,8 +268,13 @@ def _add_network(
         )
         for record, encoding in zip(records, encodings, strict=True)
     ]
-    trained.reading[name] = _reading(corpus, encodings)
-    trained.notices += _reading_notices(name, corpus, encodings)
+    own = {
+        row: encoding
+        for row, encoding in enumerate(encodings)
+        if corpus.poem_ids[row] not in attacked
+    }
+    trained.reading[name] = _reading(corpus, own)
+    trained.notices += _reading_notices(name, corpus, own)
     steps = max(p.step for p in trained.curve if p.detector == name and p.fold == "all")
     trained.made["networks"][name] = {
         "model": kept.classifier.identity,
@@ -206,11 +319,11 @@ def _made(params: TrainRobertaParams, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def _reading(corpus: Corpus, encodings: list[Any]) -> dict[str, Any]:
+def _reading(corpus: Corpus, encodings: Mapping[int, Encoding]) -> dict[str, Any]:
     """Fold -> class -> poems, poems that were cut, mean share of unknown tokens."""
     found: dict[str, Any] = {}
     for fold in ("train", "test"):
-        rows = corpus.rows(train=fold == "train")
+        rows = [row for row in corpus.rows(train=fold == "train").tolist() if row in encodings]
         for label, name in enumerate(CLASSES):
             mine = [encodings[row] for row in rows if corpus.labels[row] == label]
             unknown = sum(e.unknown_share for e in mine) / len(mine) if mine else None
@@ -222,10 +335,9 @@ def _reading(corpus: Corpus, encodings: list[Any]) -> dict[str, Any]:
     return found
 
 
-def _reading_notices(name: str, corpus: Corpus, encodings: list[Any]) -> list[str]:
-    scored = [
-        (p, e) for p, e in zip(corpus.poem_ids, encodings, strict=True) if p not in corpus.reasons
-    ]
+def _reading_notices(name: str, corpus: Corpus, encodings: Mapping[int, Encoding]) -> list[str]:
+    by_id = [(corpus.poem_ids[row], encoding) for row, encoding in encodings.items()]
+    scored = [(p, e) for p, e in by_id if p not in corpus.reasons]
     cut = [e for _, e in scored if e.is_cut]
     strange = [p for p, e in scored if e.unknown_share > MOSTLY_UNKNOWN]
     notices = []

@@ -1,0 +1,194 @@
+"""What a detector learns from and what it is tested on: the rows of AIGenPoetry's tables.
+
+A *lesson* is a choice of poems to learn from; a *setting* tests what was learnt in a
+lesson on some poems. A detector without training learns its threshold alone. Several
+settings share a lesson: Table 4 tests what was learnt from D2+4+5 on five subsets.
+
+Poems of a lesson and of its tests never share a group.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from shiyan.records import Assignment, Fold, Poem
+from shiyan.splits import (
+    MERGES,
+    HeldOut,
+    leave_one_generator_out,
+    leave_one_poet_out,
+    subset_name,
+    subsets_of,
+)
+
+Kind = Literal[
+    "in_domain", "out_of_domain", "temperature", "generator", "generator_left_out", "poet_left_out"
+]
+
+OUT_OF_DOMAIN: Mapping[str, tuple[str, ...]] = {
+    "D2+4+5": ("D2+4+5", "D1", "D6-8", "D9", "D10-13"),
+    "D6-8": ("D6-8", "D1", "D10-13", "D2+4+5"),
+    "D10-13": ("D10-13", "D1", "D2+4+5", "D2", "D3", "D6-8", "D6", "D9", "D10"),
+}
+"""Learnt from -> tested on, the subset itself first (AIGenPoetry, Table 4)."""
+EVERYBODY = "all"
+"""All generators, or all poems of the train fold."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """Poems to learn from, and every poem that is tested by what was learnt."""
+
+    name: str
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One cell of a table, the same for every detector.
+
+    Attributes:
+        lesson: the name of a `Lesson`.
+        generator: whose poems are tested; `EVERYBODY` for those of all generators.
+        trained_on, tested_on: as the table names them.
+        test: poem ids.
+    """
+
+    kind: Kind
+    lesson: str
+    generator: str
+    trained_on: str
+    tested_on: str
+    test: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Every lesson by name, and every setting in the order of the tables."""
+
+    lessons: Mapping[str, Lesson]
+    settings: tuple[Setting, ...]
+
+    @classmethod
+    def of(cls, poems: Mapping[str, Poem], assignments: Mapping[str, Assignment]) -> "Protocol":
+        """What can be learnt and tested with these poems and folds.
+
+        Only settings that the poems allow are there: no transfer with one generator,
+        no temperatures with one temperature.
+        """
+        every = list(poems.values())
+        folds = {poem_id: assignments[poem_id].fold for poem_id in poems}
+        groups = {poem_id: assignments[poem_id].group_id for poem_id in poems}
+        subsets = subsets_of(every)
+        train = {name: _of_fold(ids, folds, "train") for name, ids in subsets.items()}
+        tests = {name: _of_fold(ids, folds, "test") for name, ids in subsets.items()}
+        settings = [*_within(tests, _generators(every)), *_across(tests, _generators(every))]
+        for name, learnt, found in _temperatures(every, folds):
+            train[name] = learnt
+            settings += found
+        left_out: tuple[tuple[Kind, Iterable[HeldOut]], ...] = (
+            ("generator_left_out", leave_one_generator_out(every, folds)),
+            ("poet_left_out", leave_one_poet_out(every, groups)),
+        )
+        for kind, held_outs in left_out:
+            for held in held_outs:
+                name = f"without {held.name}"
+                train[name] = held.train
+                whose = held.name if kind == "generator_left_out" else EVERYBODY
+                settings.append(Setting(kind, name, whose, name, held.name, held.test))
+        tested: dict[str, dict[str, None]] = {name: {} for name in train}
+        for setting in settings:
+            tested[setting.lesson] |= dict.fromkeys(setting.test)
+        lessons = {name: Lesson(name, ids, tuple(tested[name])) for name, ids in train.items()}
+        return cls(lessons, tuple(settings))
+
+    def of_kind(self, kind: Kind) -> list[Setting]:
+        return [setting for setting in self.settings if setting.kind == kind]
+
+
+def _within(tests: Mapping[str, tuple[str, ...]], generators: Sequence[str]) -> Iterator[Setting]:
+    """In-domain: learnt from a subset's train fold, tested on its test fold (Tables 2, 3)."""
+    for name, test in tests.items():
+        generator, chosen = _parted(name, generators)
+        yield Setting("in_domain", name, generator, chosen, chosen, test)
+
+
+def _across(tests: Mapping[str, tuple[str, ...]], generators: Sequence[str]) -> Iterator[Setting]:
+    """Out-of-domain over all generators (Table 4), and from one generator to another."""
+    for trained_on, columns in OUT_OF_DOMAIN.items():
+        for tested_on in columns:
+            if trained_on in tests and tested_on in tests:
+                yield Setting(
+                    "out_of_domain", trained_on, EVERYBODY, trained_on, tested_on, tests[tested_on]
+                )
+    if len(generators) > 1:
+        for trained_on in generators:
+            for tested_on in generators:
+                yield Setting(
+                    "generator", trained_on, tested_on, trained_on, tested_on, tests[tested_on]
+                )
+
+
+def _temperatures(
+    poems: Sequence[Poem], folds: Mapping[str, Fold]
+) -> Iterator[tuple[str, tuple[str, ...], list[Setting]]]:
+    """(lesson, its poems, settings) from each temperature to each (Tables 5 and 6).
+
+    On P1, as in the paper, where it is there.
+    """
+    prompts = {poem.generation.prompt_id for poem in poems if poem.generation}
+    chosen = {"P1"} if "P1" in prompts else prompts
+    human = [poem.poem_id for poem in poems if poem.generation is None]
+    for generator in (EVERYBODY, *_generators(poems)):
+        written: dict[float, list[str]] = {}
+        for poem in poems:
+            made = poem.generation
+            if made is None or made.temperature is None or made.prompt_id not in chosen:
+                continue
+            if generator in (EVERYBODY, made.generator):
+                written.setdefault(made.temperature, []).append(poem.poem_id)
+        if len(written) < 2:
+            continue
+        tests = {t: _of_fold((*human, *ids), folds, "test") for t, ids in written.items()}
+        for trained_on in sorted(written, reverse=True):
+            of_whom = "" if generator == EVERYBODY else f"{generator}, "
+            name = f"{of_whom}temperature {trained_on:g}"
+            train = _of_fold((*human, *written[trained_on]), folds, "train")
+            yield (
+                name,
+                train,
+                [
+                    Setting(
+                        "temperature", name, generator, f"{trained_on:g}", f"{tested_on:g}", ids
+                    )
+                    for tested_on, ids in sorted(tests.items(), reverse=True)
+                ],
+            )
+
+
+def _generators(poems: Iterable[Poem]) -> list[str]:
+    return sorted({poem.generation.generator for poem in poems if poem.generation})
+
+
+def _parted(subset: str, generators: Sequence[str]) -> tuple[str, str]:
+    """(generator, subset of its prompts) of a subset's name."""
+    for generator in generators:
+        if subset == generator:
+            return generator, EVERYBODY
+        if subset.startswith(f"{generator}/"):
+            return generator, subset.removeprefix(f"{generator}/")
+    return EVERYBODY, subset
+
+
+def _of_fold(poem_ids: Iterable[str], folds: Mapping[str, Fold], fold: Fold) -> tuple[str, ...]:
+    return tuple(poem_id for poem_id in poem_ids if folds[poem_id] == fold)
+
+
+def subset_order(name: str) -> tuple[int, int, str]:
+    """Sorts D1 … D13, each merge behind its first subset, other names first."""
+    firsts = {merge: subset_name(prompts[0]) for merge, prompts in MERGES.items()}
+    number = firsts.get(name, name).removeprefix("D")
+    if not number.isdecimal():
+        return (0, 0, name)
+    return (1, int(number), name)

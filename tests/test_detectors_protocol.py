@@ -1,0 +1,180 @@
+"""Which poems train and which test, in every table."""
+
+import pytest
+from detector_fakes import halves, noisy, pairs, scored, written
+
+from shiyan.detectors.grid import Grid, Stored
+from shiyan.detectors.protocol import EVERYBODY, OUT_OF_DOMAIN, Protocol, subset_order
+from shiyan.errors import UserError
+
+PROMPTS = tuple(f"P{i}" for i in range(1, 14))
+
+
+def corpus(n=8, poets=4, prompts=PROMPTS, generators=("a", "b")):
+    """Poems whose poet is the number's remainder."""
+    poems = pairs(n, prompts, generators)
+    return {
+        p: poem
+        if poem.generation
+        else poem.model_copy(update={"author": f"poet{int(p[1:]) % poets}"})
+        for p, poem in poems.items()
+    }
+
+
+def warmer(poems, temperature):
+    """The same LLM poems once more, written at another temperature."""
+    found = {}
+    for poem in poems.values():
+        if poem.generation:
+            made = poem.generation.model_copy(
+                update={"temperature": temperature, "sample_index": int(10 * temperature)}
+            )
+            poem_id = f"{poem.poem_id}-{temperature:g}"
+            found[poem_id] = poem.model_copy(update={"poem_id": poem_id, "generation": made})
+    return found
+
+
+def test_no_group_is_learnt_from_and_tested_on_in_any_setting():
+    poems = corpus()
+    poems |= warmer(corpus(prompts=("P1",)), 0.7) | warmer(corpus(prompts=("P1",)), 1.5)
+    protocol = Protocol.of(poems, halves(poems))
+    kinds = {setting.kind for setting in protocol.settings}
+    assert kinds == {
+        "in_domain",
+        "out_of_domain",
+        "temperature",
+        "generator",
+        "generator_left_out",
+        "poet_left_out",
+    }
+    for setting in protocol.settings:
+        lesson = protocol.lessons[setting.lesson]
+        assert lesson.train and setting.test, setting
+        assert set(setting.test) <= set(lesson.test)
+        learnt = {poems[p].group_id for p in lesson.train}
+        assert learnt.isdisjoint({poems[p].group_id for p in setting.test}), setting
+
+
+def test_table_4_has_the_papers_cells():
+    poems = corpus()
+    protocol = Protocol.of(poems, halves(poems))
+    cells = {(s.trained_on, s.tested_on) for s in protocol.of_kind("out_of_domain")}
+    assert cells == {(a, b) for a, columns in OUT_OF_DOMAIN.items() for b in columns}
+    of_d2 = protocol.lessons["D2+4+5"]
+    prompts = {poems[p].generation.prompt_id for p in of_d2.train if poems[p].generation}
+    assert prompts == {"P2", "P4", "P5"}
+
+
+def test_a_poet_or_generator_that_is_left_out_is_not_learnt_from():
+    poems = corpus()
+    protocol = Protocol.of(poems, halves(poems))
+    for setting in protocol.of_kind("generator_left_out"):
+        train = protocol.lessons[setting.lesson].train
+        made = {poems[p].generation.generator for p in train if poems[p].generation}
+        assert made == {"a", "b"} - {setting.tested_on}
+    for setting in protocol.of_kind("poet_left_out"):
+        train = protocol.lessons[setting.lesson].train
+        assert setting.tested_on not in {poems[p].author for p in train if not poems[p].generation}
+        seeds = {poems[p].generation.seed_poem_id for p in train if poems[p].generation}
+        assert setting.tested_on not in {poems[s].author for s in seeds}
+
+
+def test_temperatures_go_both_ways_on_p1_for_all_and_for_each_generator():
+    poems = corpus(prompts=("P1", "P2"))
+    poems |= warmer(poems, 0.0) | warmer(poems, 1.5)
+    found = Protocol.of(poems, halves(poems)).of_kind("temperature")
+    assert {(s.generator, s.trained_on, s.tested_on) for s in found} == {
+        (g, a, b) for g in (EVERYBODY, "a", "b") for a in ("0", "1.5") for b in ("0", "1.5")
+    }
+    warm = next(s for s in found if (s.generator, s.tested_on) == ("a", "1.5"))
+    made = [poems[p].generation for p in warm.test if poems[p].generation]
+    assert {(g.generator, g.prompt_id, g.temperature) for g in made} == {("a", "P1", 1.5)}
+
+
+def test_what_the_poems_do_not_allow_is_not_there():
+    poems = corpus(prompts=("P1",), generators=("a",), poets=1)
+    kinds = {s.kind for s in Protocol.of(poems, halves(poems)).settings}
+    assert kinds == {"in_domain"}
+
+
+def test_subsets_are_in_the_papers_order():
+    names = ["D10-13", "D2", "direct", "D13", "D2+4+5", "D1", "D10"]
+    assert sorted(names, key=subset_order) == [
+        "direct",
+        "D1",
+        "D2",
+        "D2+4+5",
+        "D10",
+        "D10-13",
+        "D13",
+    ]
+
+
+def grid(poems, untrained=(), trained=(), lessons=()):
+    return Grid(poems, halves(poems), Stored(untrained, trained, lessons), resamples=50, seed=0)
+
+
+def test_a_detector_that_learnt_from_all_is_not_shown_where_it_must_not_have():
+    poems = corpus(20)
+    found = grid(
+        poems, scored(poems, "zero", noisy(poems, 1.0)), scored(poems, "net", noisy(poems, 2.0))
+    )
+    for setting in found.protocol.settings:
+        assert found.learnt_on("zero", setting) == "threshold"
+        shown = found.cell("net", setting)
+        assert (shown is not None) == (setting.kind == "in_domain"), setting
+        assert found.learnt_on("net", setting) == ("all" if shown else None)
+
+
+def test_a_lessons_scores_stand_before_those_of_the_whole_fold():
+    poems = corpus(20)
+    lesson = [
+        s.model_copy(update={"setting": "D2"}) for s in scored(poems, "net", noisy(poems, 6.0))
+    ]
+    found = grid(poems, (), scored(poems, "net", noisy(poems, 0.0)), lesson)
+    cells = {s.lesson: found.cell("net", s) for s in found.protocol.of_kind("in_domain")}
+    assert cells["D2"].sampled["auroc"].value > 0.99
+    assert cells["D3"].sampled["auroc"].value < 0.9
+    assert found.detectors == ["net"]
+
+
+def test_a_difference_of_two_subsets_is_paired():
+    poems = corpus(40)
+    found = grid(poems, scored(poems, "zero", noisy(poems, 1.0)))
+    d1, d2 = (
+        found.cell("zero", s)
+        for name in ("D1", "D2")
+        for s in found.protocol.of_kind("in_domain")
+        if s.lesson == name
+    )
+    difference = found.difference(d2, d1, "auroc")
+    assert difference.value == pytest.approx(d2.sampled["auroc"].value - d1.sampled["auroc"].value)
+    assert found.difference(d2, None, "auroc") is None
+
+
+def test_the_fusion_is_fitted_in_each_lesson():
+    poems = corpus(20)
+    scores = scored(poems, "lrr", noisy(poems, 1.0)) + scored(
+        poems, "log_rank", noisy(poems, 1.0, seed=1)
+    )
+    scores += scored(poems, "fusion", {})
+    found = grid(poems, scores)
+    assert found.detectors == ["lrr", "log_rank", "fusion"]
+    d2, d3 = (
+        next(s for s in found.protocol.of_kind("in_domain") if s.lesson == name)
+        for name in ("D2", "D3")
+    )
+    assert found.learnt_on("fusion", d2) == "D2"
+    shared = [i for i, p in enumerate(poems.values()) if not p.generation]
+    assert not (found.scores("fusion", d2)[shared] == found.scores("fusion", d3)[shared]).all()
+
+
+def test_a_split_that_leaks_and_a_stranger_are_refused():
+    poems = corpus(4, prompts=("P1",), generators=("a",))
+    leaky = {**halves(poems)}
+    leaky["a-P1-1"] = leaky["a-P1-1"].model_copy(update={"fold": "test"})
+    with pytest.raises(UserError, match="leaks"):
+        Grid(poems, leaky, Stored((), ()), resamples=10, seed=0)
+    strange = scored({"x": written("x", "h0")}, "zero", {"x": 1.0})
+    with pytest.raises(UserError, match="'x'"):
+        grid(poems, strange)
