@@ -6,7 +6,7 @@ from typing import Any
 from shiyan.judging.rubric import Rubric
 
 ROLE, SCORE, REASON = "角色", "分数", "理由"
-LONGEST_REASON = 120
+LONGEST_REASON = 60
 """Characters: so that a judge that runs on still comes to the last dimension."""
 
 
