@@ -8,8 +8,9 @@ from judge_fakes import scripted_judge
 from shiyan.chat import Budget
 from shiyan.config import JudgeParams, PromptTexts, load_params
 from shiyan.errors import UserError
-from shiyan.judging.judge import judge, plan_readings, structured_judges
+from shiyan.judging.judge import judge
 from shiyan.judging.rubric import POLLER
+from shiyan.judging.tasks import plan_readings, structured_judges
 from shiyan.records import Judgment, Persona, Poem, Understanding
 from shiyan.work import WorkCache
 

@@ -12,7 +12,7 @@ from judge_fakes import scripted_judge
 from shiyan.chat import Chat
 from shiyan.config import PARAMS_FILE, JudgeParams, PathsParams, PromptTexts, load_params
 from shiyan.jsonl import read_records, write_records
-from shiyan.judging.judge import Task, plan_quality, still_to_ask
+from shiyan.judging.judge import still_to_ask
 from shiyan.judging.probes import (
     CONTENT,
     ORDERS,
@@ -23,6 +23,7 @@ from shiyan.judging.probes import (
 )
 from shiyan.judging.quality import evaluate_quality
 from shiyan.judging.rubric import CI_QUALITY, POLLER, POLLER_CI
+from shiyan.judging.tasks import Task, plan_quality
 from shiyan.records import Generation, HumanRating, Judgment, Persona, Poem, Understanding
 from shiyan.work import WorkCache
 

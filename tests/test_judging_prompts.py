@@ -7,7 +7,6 @@ import pytest
 from shiyan.config import PromptTexts, load_params
 from shiyan.errors import UserError
 from shiyan.jsonl import read_objects, read_records
-from shiyan.judging.judge import texts_of
 from shiyan.judging.prompts import (
     POLLER_PROMPTS,
     JudgePrompt,
@@ -20,6 +19,7 @@ from shiyan.judging.prompts import (
     quality_request,
 )
 from shiyan.judging.rubric import CI_QUALITY, POLLER, RUBRICS
+from shiyan.judging.tasks import texts_of
 from shiyan.records import Persona, Poem, Understanding
 
 ROOT = Path(__file__).parents[1]

@@ -16,8 +16,9 @@ from shiyan import chat as chat_module
 from shiyan.chat import Budget
 from shiyan.config import JudgeParams, PromptTexts, load_params
 from shiyan.errors import UserError
-from shiyan.judging.judge import judge, plan_readings
+from shiyan.judging.judge import judge
 from shiyan.judging.rubric import POLLER
+from shiyan.judging.tasks import plan_readings
 from shiyan.records import Judgment, Poem, Understanding
 from shiyan.work import WorkCache
 

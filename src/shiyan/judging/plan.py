@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from shiyan.chat import AnyModelParams
 from shiyan.config import JudgeParams, PathsParams, PromptTexts
 from shiyan.jsonl import read_records
-from shiyan.judging.judge import Task, plan_quality, plan_readings, structured_judges, texts_of
 from shiyan.judging.probes import Probe, make_probes
 from shiyan.judging.rubric import RUBRICS
+from shiyan.judging.tasks import Task, plan_quality, plan_readings, structured_judges, texts_of
 from shiyan.records import Persona, Poem, Understanding
 
 

@@ -7,8 +7,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 from shiyan.judging.agreement import krippendorff_alpha
-from shiyan.judging.judge import source_of
 from shiyan.judging.rubric import CI_QUALITY
+from shiyan.judging.tasks import source_of
 from shiyan.metrics import Draws, Estimate, mean_estimate
 from shiyan.records import Judgment, Poem
 
