@@ -440,6 +440,33 @@ def test_a_constructed_reading_belongs_to_another_poem(tmp_path):
     assert kinds == {"poem": 6, "understanding": 3}
 
 
+def test_readings_of_one_dimension_stand_beside_the_whole_ones(tmp_path):
+    """Poller, section 8: a question of its own, a name and a draw of its own."""
+
+    def answer(body: dict) -> Answer:
+        said = body["messages"][0]["content"]
+        return says("用了拟人。" if "只从“修辞手法”" in said else "内容：写灯。")
+
+    human = [modern(n) for n in range(2)]
+    changes = reading_params(poems=2, dimensions=("all", "修辞手法"))
+    made, work, _ = carried_out(tmp_path, answer, human, prompts=["P1"], **changes)
+    own = [u for u in made.understandings if u.source == "generated"]
+    assert [(u.dimension, u.text) for u in own] == [
+        ("all", "内容：写灯。"), ("修辞手法", "用了拟人。")
+    ] * 2  # fmt: skip
+    assert own[1].item_id == f"{own[0].item_id}|修辞手法"
+    wrong = [u for u in made.understandings if u.source == "constructed"]
+    assert {u.dimension for u in wrong} == {"all"}, "of one dimension nothing is surely wrong"
+    seeds = {task.request(work.params.understanding, 0, 0).seed for task in work.reading_tasks}
+    assert len(seeds) == 4
+
+
+def test_a_dimension_that_nothing_asks_about_is_named():
+    params_of = params(**reading_params(dimensions=("韵律",))).understanding
+    with pytest.raises(UserError, match=r"'韵律', about which .*allowed are all, 内容, 语言"):
+        readings.plan_readings([modern(0)], params_of, PROMPTS)
+
+
 def test_one_reading_alone_constructs_nothing():
     only = Understanding(item_id="a|reading|llm", poem_id="a", reader="llm", text="x")
     assert readings.construct([only]) == []

@@ -197,6 +197,7 @@ class Evaluation:
                 "interval": "95 %, bootstrap over poems",
                 "resamples": len(self.draws.weights),
                 "constructed": "the reading of another poem deserves 0 for 内容; no human rating",
+                **self.served_models(),
                 **made,
             },
         }
@@ -227,6 +228,14 @@ class Evaluation:
             "cached_tokens": sum(j.cached_tokens or 0 for j in self.judgments),
             "completion_tokens": sum(j.completion_tokens or 0 for j in self.judgments),
         }
+
+    def served_models(self) -> dict[str, str]:
+        """Which models the servers say they answered with; a name may come to mean another."""
+        served: dict[str, set[str]] = {}
+        for judgment in self.judgments:
+            if judgment.served_model is not None:
+                served.setdefault(judgment.judge, set()).add(judgment.served_model)
+        return {f"served as {judge}": " ".join(sorted(names)) for judge, names in served.items()}
 
     def unscored_kinds(self) -> dict[str, int]:
         """Kind of reason -> how many judgments have it; details are in the judgments."""
