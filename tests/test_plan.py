@@ -108,3 +108,13 @@ def test_without_poems_the_missing_stage_is_told(project):
     (project / "data/collected/poems.jsonl").unlink()
     with pytest.raises(UserError, match=r"poems\.jsonl does not exist"):
         dispatch(["plan"])
+
+
+def test_thinking_is_counted_where_the_server_counts_it(project, capsys):
+    before = planned(capsys)
+    params = OmegaConf.load("params.yaml")
+    params.models.llm.reasoning_tokens = 900
+    OmegaConf.save(params, "params.yaml")
+    after = planned(capsys)
+    for old, new in zip(before, after, strict=True):
+        assert new["completion_tokens"] == old["completion_tokens"] + 900 * old["to_ask"]

@@ -333,7 +333,7 @@ class Chat:
     def key(self, request: ChatRequest) -> dict[str, Any]:
         """The work cache's key of a request."""
         sampling = NEUTRAL_SAMPLING if isinstance(self.params, LocalModelParams) else {}
-        asked = dataclasses.asdict(request) | {"max_tokens": self._most_tokens(request)}
+        asked = dataclasses.asdict(request) | {"max_tokens": self.most_tokens(request)}
         if self.structured is None or request.schema is None:
             # What is not sent decides nothing.
             del asked["schema"]
@@ -441,9 +441,9 @@ class Chat:
             loop.close()
 
     def _most_cost(self, request: ChatRequest) -> float:
-        return price(self.params, most_prompt_tokens(request), self._most_tokens(request))
+        return price(self.params, most_prompt_tokens(request), self.most_tokens(request))
 
-    def _most_tokens(self, request: ChatRequest) -> int:
+    def most_tokens(self, request: ChatRequest) -> int:
         """The limit that is sent: of the reply, and of thinking where the server counts it."""
         more = self.params.reasoning_tokens if isinstance(self.params, ApiModelParams) else 0
         return request.max_tokens + more
@@ -596,7 +596,7 @@ class Chat:
             body["response_format"] = _response_format(self.structured, request.schema)
         if isinstance(self.params, ApiModelParams):
             body["model"] = self.params.model
-            body[self.params.max_tokens_name] = self._most_tokens(request)
+            body[self.params.max_tokens_name] = self.most_tokens(request)
             return body | {"extra_body": self.params.extra}
         return body | {
             "model": self.name,

@@ -181,7 +181,7 @@ def row(
     lengths = [kept.completion_tokens for _, kept in replies if kept.completion_tokens]
     ratio = mean(ratios) if ratios else TOKENS_A_CHARACTER
     prompt = sum(characters(request) for request in to_ask) * ratio
-    completion = sum(mean(lengths) if lengths else request.max_tokens for request in to_ask)
+    completion = sum(mean(lengths) if lengths else chat.most_tokens(request) for request in to_ask)
     seconds = sum(kept.seconds for _, kept in replies if kept.completion_tokens)
     if seconds:
         speeds[chat.name] = seconds / sum(lengths)
