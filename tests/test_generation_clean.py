@@ -231,6 +231,9 @@ RUMENGLING = Asked("ci", "听雨", cipai="如梦令", joins_stanzas=True)
         f"如梦令·听雨\n{SENTENCES}\n\n注：阑珊，将尽。\n此词写雨夜怀人。",
         f"如梦令·听雨\n{SENTENCES}\n\n共33字，格律工整。",
         f"如梦令·听雨\n{SENTENCES}\n\n平仄：\n仄仄仄平平仄，仄仄仄平平仄。",
+        f"如梦令·听雨\n{SENTENCES}\n\n上片：6仄仄平，6仄仄平；7仄仄平仄。",
+        "如梦令\n" + "\n".join(f"{line}\n中仄中平中仄，押仄声韵，韵组甲" for line in LING),
+        "如梦令\n" + "".join(f"{line}中仄平平，仄仄平。" for line in LING),
         f"如梦令·听雨\n{SENTENCES}\n\n如梦令·听雨\n{SENTENCES}",
         "| 句 | 词 | 平仄 |\n|---|---|---|\n"
         + "\n".join(f"| {n} | {line} | 中仄中平中仄 |" for n, line in enumerate(LING, start=1)),
@@ -248,6 +251,11 @@ def test_the_form_repeated_is_no_ci():
     labelled = f"如梦令\n\n上片：\n{rows}\n\n下片：\n{rows}"
     assert clean(labelled, RUMENGLING, "stop").missing == "echo_only"
     assert clean("如梦令，听雨。", RUMENGLING, "stop").missing == "title_only"
+
+
+def test_words_with_the_characters_of_tones_are_verse():
+    verse = "江中浪渐平平，心中仄。\n不平平。"
+    assert clean(f"如梦令\n{verse}", RUMENGLING, "stop").body == verse
 
 
 def test_stanzas_stay_where_the_corpus_has_them():

@@ -440,8 +440,15 @@ _LABEL_BEFORE = re.compile(
 _TONES = "平仄中通可韵叶句读豆换增叠押"
 _TONE_ROW = re.compile(rf"[{_TONES}○●⊙◎△▲◯\s，,。.、；;：:！!？?|/（）()\[\]【】+＋\-\d]+")
 _FORM_ROW = re.compile(rf".{{0,8}}[\d一二三四五六七八九十]+字[，,：:、]\s*[{_TONES}]{{2,}}.*")
+_CLAUSE_BREAK = re.compile(r"[，,。.、；;：:！!？?|/\s（）()\[\]【】]+")
+_TONE_CLAUSE = re.compile(
+    r"\d{0,2}[平仄中○●⊙]+[韵叶句读]?|[押叶入换转][平仄]?声?韵|不(?:押|入|用)?韵|韵组?[甲乙丙丁戊己]?"
+    r"|[上下前后中][片阕阙]|第?[一二三四五六七八九十\d]{1,3}[字句片段]|平仄韵?|格律|词谱"
+)
 _TONE_MARK = re.compile(
     rf"\s*[（(\[【]\s*(?:[{_TONES}声○●⊙◎△▲◯\s，,。.、；;/]+|[^（）()\[\]【】]{{0,4}}(?:平|仄|韵)[^（）()\[\]【】]{{0,4}})\s*[）)\]】]"
+    # Clauses of nothing but tones, behind or between clauses of verse.
+    r"|(?<![\u4e00-\u9fff])(?:(?=中{0,9}[平仄])[平仄中]{3,}(?:[，,。；;、！？]\s*|$))+"
 )
 _PINYIN = re.compile(r"[（(]?[A-Za-zāáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜüńňǹ\s,.，。'’!?！？-]+[)）]?")
 _TONED = re.compile("[āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ]")
@@ -482,7 +489,10 @@ def _take_marks(draft: _Draft) -> None:
 def _is_tone_row(line: str) -> bool:
     if _FORM_ROW.fullmatch(line):
         return True
-    return bool(_TONE_ROW.fullmatch(line)) and len(re.findall("[平仄中○●⊙]", line)) >= 2
+    if len(re.findall("[平仄中○●⊙]", line)) < 2:
+        return False
+    clauses = [clause for clause in _CLAUSE_BREAK.split(line) if clause]
+    return bool(_TONE_ROW.fullmatch(line)) or all(map(_TONE_CLAUSE.fullmatch, clauses))
 
 
 def _is_pinyin(line: str) -> bool:
