@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     for kind in arguments.kinds:
         if kind not in KINDS:
-            raise UserError(f"there is no report {kind!r}; there are {', '.join(KINDS)}")
+            raise UserError(f"there is no report {kind!r}; there are {', '.join(KINDS)}", 2)
     paths = load_params("paths", PathsParams)
     lacking: list[UserError] = []
     written = 0
