@@ -2,7 +2,7 @@
 
 import itertools
 import random
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shiyan.chat import AnyModelParams, structured_by
@@ -81,7 +81,8 @@ def plan_readings(
     understandings = list(understandings)
     cells_of = _Cells(params, understandings)
     tasks: dict[str, Task] = {}
-    for is_probe, reading in _told_apart(understandings, probes):
+    judged = [*((False, reading) for reading in understandings), *((True, r) for r in probes)]
+    for is_probe, reading in judged:
         poem = _read_poem(reading, poem_of, params.prompt_set)
         for judge, prompt_id in cells_of(reading, is_probe):
             prompt, asks_json = judge_prompt(prompt_id), judge in structured
@@ -110,49 +111,49 @@ def plan_readings(
     )
 
 
-def _told_apart(
-    understandings: Iterable[Understanding], probes: Iterable[Understanding]
-) -> Iterator[tuple[bool, Understanding]]:
-    """(is it a probe, reading)."""
-    yield from ((False, reading) for reading in understandings)
-    yield from ((True, reading) for reading in probes)
+Cell = tuple[str, str]
+"""A judge and a prompt."""
 
 
 class _Cells:
-    """By which judges and prompts a reading is judged."""
+    """By which judges and prompts a reading is judged.
 
-    def __init__(self, params: JudgeParams, understandings: Sequence[Understanding]) -> None:
-        self.usual = _pairs(params.models, params.prompts)
-        self.of_probes = _pairs(params.models, _probe_prompts(params))
-        names = RUBRICS[params.prompt_set]
-        self.alone = {
-            names.only(dimension).names[0]: (judge.model, judge.prompt)
+    Raises:
+        UserError: an unknown prompt or dimension in the parameters.
+    """
+
+    def __init__(self, params: JudgeParams, understandings: Iterable[Understanding]) -> None:
+        self._rubric = RUBRICS[params.prompt_set]
+        self._usual = _pairs(params.models, params.prompts)
+        self._of_probes = _pairs(params.models, _probe_prompts(params))
+        self._of_dimension = {
+            self._rubric.only(dimension).names[0]: (judge.model, judge.prompt)
             for dimension, judge in params.by_dimension.items()
         }
-        for _, prompt_id in (*self.usual, *self.alone.values()):
+        for _, prompt_id in (*self._usual, *self._of_dimension.values()):
             judge_prompt(prompt_id)
-        self.beside: dict[str, list[tuple[str, str]]] = {}
+        # Poem -> the judges of its readings of one dimension.
+        self._beside: dict[str, list[Cell]] = {}
         for reading in understandings:
-            judge = self._judge_of(names, reading)
-            if judge is not None:
-                self.beside.setdefault(reading.poem_id, []).append(judge)
-        self.rubric = names
+            if (cell := self._alone(reading)) is not None:
+                self._beside.setdefault(reading.poem_id, []).append(cell)
 
-    def _judge_of(self, rubric: Rubric, reading: Understanding) -> tuple[str, str] | None:
-        names = rubric.only(reading.dimension).names
-        return self.alone.get(names[0]) if len(names) == 1 else None
+    def _alone(self, reading: Understanding) -> Cell | None:
+        """The one judge of a reading of one dimension, where the parameters name one."""
+        names = self._rubric.only(reading.dimension).names
+        return self._of_dimension.get(names[0]) if len(names) == 1 else None
 
-    def __call__(self, reading: Understanding, is_probe: bool) -> Iterable[tuple[str, str]]:
+    def __call__(self, reading: Understanding, is_probe: bool) -> Iterable[Cell]:
         if is_probe:
-            return self.of_probes
-        if (judge := self._judge_of(self.rubric, reading)) is not None:
-            return [judge]
+            return self._of_probes
+        if (cell := self._alone(reading)) is not None:
+            return [cell]
         # Readings of all are judged by the same judge, so that the two can be paired.
-        beside = self.beside.get(reading.poem_id, []) if reading.source != "constructed" else []
-        return dict.fromkeys((*self.usual, *beside))
+        beside = self._beside.get(reading.poem_id, []) if reading.source != "constructed" else []
+        return dict.fromkeys((*self._usual, *beside))
 
 
-def _pairs(models: Iterable[str], prompts: Iterable[str]) -> list[tuple[str, str]]:
+def _pairs(models: Iterable[str], prompts: Iterable[str]) -> list[Cell]:
     return list(dict.fromkeys(itertools.product(models, prompts)))
 
 
