@@ -179,6 +179,22 @@ def test_another_tunes_lines_are_named(checker):
     assert all(flags(checker.check(ling, "浪淘沙令")))
 
 
+def test_a_regular_shi_is_not_taken_for_a_tune_that_has_its_lines(checker):
+    sevens = realised(checker.catalogue["浪淘沙"].standard)
+    verdict = checker.check(sevens, "临江仙")
+    assert verdict.elsewhere
+    assert any(
+        remark.startswith("its lines are a shi's, 4 of 7 characters, and 浪淘沙/")
+        for remark in verdict.remarks
+    )
+    assert verdict.nearest.kinds[-1] == "lines_of_a_shi"
+    assert checker.check(sevens, "浪淘沙").structure_standard
+    eight = checker.check("。".join(["天山雪月江"] * 8), "临江仙")
+    assert eight.nearest.kinds[-1] == "lines_of_a_shi"
+    six = checker.check("。".join(["天山雪月江"] * 6), "临江仙")
+    assert "lines_of_a_shi" not in six.nearest.kinds
+
+
 def test_without_a_name_the_best_of_all_is_found(checker):
     assert checker.check(RUMENGLING).cipai.name == "如梦令"
     titled = checker.check(f"浣溪沙·晚晴\n\n{RUMENGLING}")

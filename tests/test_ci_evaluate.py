@@ -117,6 +117,18 @@ def test_the_first_sample_stands_apart_where_there_are_more(metrics):
     assert "first_sample_alone" not in metrics["generated"]["m"]["form_aware"]
 
 
+def test_a_shi_is_counted_as_one_and_not_as_another_cipai():
+    sevens = realised(CHECKER.catalogue["浪淘沙"].standard)
+    direct = evaluation([ci("d1", sevens, "临江仙", DIRECT)]).metrics(n_not_ci=0)["generated"]["m"]
+    assert direct["direct"]["shi_written"] == {"临江仙": 1}
+    assert direct["direct"]["other_cipai_written"] == {}
+    assert direct["direct"]["failures"] == {
+        "structure": 1,
+        "structure_lines_of_a_shi": 1,
+        "structure_too_far": 1,
+    }
+
+
 def test_a_reply_without_a_ci_is_counted_and_keeps_no_form():
     evaluated = evaluation(
         [ci("d1", HUANXISHA, "浣溪沙", DIRECT), ci("d2", RUMENGLING, "如梦令", DIRECT)],

@@ -171,7 +171,8 @@ class NearestForm(Record):
     """Characters too few or too many by line, and breaks to set or take away."""
     kinds: tuple[str, ...] = ()
     """What is wrong, once a kind: line_length, line_missing, line_too_many,
-    lines_run_together, line_broken_in_two, not_cut_into_lines, too_far."""
+    lines_run_together, line_broken_in_two, not_cut_into_lines, too_far; and last
+    lines_of_a_shi, where the text has a regular shi's lines."""
 
 
 class CiCheck(Record):

@@ -36,6 +36,10 @@ PENALTY = 4
 the same lines apart; forms with many 中 would win otherwise."""
 
 
+LINES_OF_A_SHI = "lines_of_a_shi"
+"""Among `NearestForm.kinds`: see `shi_shape`."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """Everything the checker says of one ci.
@@ -220,9 +224,11 @@ class Checker:
     ) -> Verdict:
         """No form of the tune is kept: which one is nearest, and is it another tune's?"""
         patterns = self.patterns(tune)
-        elsewhere = self.identify(text, sounds)
+        elsewhere, shape = self.identify(text, sounds), shi_shape(text)
         if elsewhere:
             remarks = (*remarks, self._told_elsewhere(elsewhere, text, sounds))
+        elif shape:
+            remarks = (*remarks, f"its lines are a shi's, {shape}")
         before = self.nearest.n_compared
         nearest = self.nearest.find(text, sounds, tune, patterns)
         if nearest is None:
@@ -235,6 +241,8 @@ class Checker:
         elif 0 < abs(len(text) - nearest.pattern.n) < 3:
             words = "a slip of the text is possible: a character is easily lost or doubled"
             remarks = (*remarks, words)
+        if nearest and shape:
+            nearest = replace(nearest, kinds=(*nearest.kinds, LINES_OF_A_SHI))
         return Verdict(
             text,
             sounds,
@@ -247,11 +255,16 @@ class Checker:
         )
 
     def _told_elsewhere(self, pattern: Pattern, text: CiText, sounds: Sounds) -> str:
-        """That the lines are another tune's, and how well they keep it."""
+        """That the lines are another tune's, and how well they keep it.
+
+        A few tunes have a shi's lines; such a text need not be meant for one of them.
+        """
         tone = ToneCount.of(pattern, sounds)
         rhymes = check_rhymes(text.characters, pattern.rhymes, self.tones)
+        shape = shi_shape(text)
+        told = f"its lines are a shi's, {shape}, and" if shape else "this is"
         return (
-            f"this is {pattern.name}: {pattern.n} characters, all {len(pattern.variant.sentences)} "
+            f"{told} {pattern.name}: {pattern.n} characters, all {len(pattern.variant.sentences)} "
             f"lines; tone {tone.fixed_fit}/{tone.fixed_n} ({tone.definite_fit}/{tone.definite_n} "
             f"with one reading), rhyme {rhymes.n_kept}/{rhymes.n}"
         )
@@ -279,6 +292,14 @@ class Checker:
         right = pattern.fixed.bit_count() - wrong + rhymes.n_kept
         wrong += rhymes.n - rhymes.n_kept
         return right - PENALTY * wrong, pattern.fits_strictly(text)
+
+
+def shi_shape(text: CiText) -> str | None:
+    """Four or eight lines of five or seven characters, as a regular shi has them; else None."""
+    units = text.units
+    if text.is_uncut or len(units) not in (4, 8) or set(units) not in ({5}, {7}):
+        return None
+    return f"{len(units)} of {units[0]} characters"
 
 
 def _remarks(text: CiText, pattern: Pattern, patterns: Sequence[Pattern]) -> list[str]:

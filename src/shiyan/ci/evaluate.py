@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from shiyan.ci.check import SCORES, Checker
+from shiyan.ci.check import LINES_OF_A_SHI, SCORES, Checker
 from shiyan.jsonl import replacing
 from shiyan.metrics import Draws, Estimate, Floats, Sampled, interval
 from shiyan.records import CiCheck, Poem, Reply
@@ -211,9 +211,12 @@ class Evaluation:
             "failures": failures(row.check for row in rows),
             "variants_written": counted(row.check.variant_id for row in rows),
             "other_cipai_written": counted(
-                f"{row.check.cipai} as {row.check.elsewhere}" if row.check.elsewhere else None
+                f"{row.check.cipai} as {row.check.elsewhere}"
+                if is_another_cipai(row.check)
+                else None
                 for row in rows
             ),
+            "shi_written": counted(row.check.cipai if is_shi(row.check) else None for row in rows),
             "characters": {
                 name: sum(getattr(row.check, f"n_{name}") for row in rows)
                 for name in ("characters", "polyphones", "unknown")
@@ -401,6 +404,16 @@ def rank_correlations(x: Floats, y: Floats) -> Floats:
     return np.asarray(rho, np.float64)
 
 
+def is_shi(check: CiCheck) -> bool:
+    """Is a ci that keeps no form of its cipai a regular shi by its lines?"""
+    return check.nearest is not None and LINES_OF_A_SHI in check.nearest.kinds
+
+
+def is_another_cipai(check: CiCheck) -> bool:
+    """Does it keep another cipai's lines, and not such as a shi has anyway?"""
+    return check.elsewhere is not None and not is_shi(check)
+
+
 def failures(checks: Iterable[CiCheck]) -> dict[str, int]:
     """How many ci fail in which way; one ci may fail in several."""
     found: Counter[str] = Counter()
@@ -409,7 +422,7 @@ def failures(checks: Iterable[CiCheck]) -> dict[str, int]:
             found["unscored"] += 1
         elif not check.structure_any_optional:
             found["structure"] += 1
-            found["another_cipai"] += check.elsewhere is not None
+            found["another_cipai"] += is_another_cipai(check)
             kinds = check.nearest.kinds if check.nearest else ("too_long_to_compare",)
             found.update(f"structure_{kind}" for kind in kinds)
         else:

@@ -513,6 +513,8 @@ def forms_written(ci: Document) -> Table:
             for _, _, numbers in all_sources
         ]
         rows.append([form, kind, *counts])
+    shi = [sum(numbers["shi_written"].values()) for _, _, numbers in all_sources]
+    rows.append(["4 or 8 lines of 5 or 7", "a shi's lines", *shi])
     return Table(
         "forms_written",
         "Forms that the models' ci keep, and how many ci keep each.",
