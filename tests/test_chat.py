@@ -474,7 +474,7 @@ def test_no_more_at_once_than_the_limit(tmp_path):
 
 
 STOPPED = """
-import sys
+import signal, sys
 from pathlib import Path
 from shiyan.chat import Chat, ChatRequest, Message
 from shiyan.config import ApiModelParams
@@ -488,6 +488,8 @@ def main():
     with Chat("m", params, cache=WorkCache(Path(sys.argv[2])), at_once=1) as chat:
         list(chat.ask_all(asked))
 
+# A runner in the background hands down an ignored interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 run_stage(main)
 """
 
@@ -695,3 +697,33 @@ def test_collected_cases_that_stop_the_run(tmp_path, case, words):
         pytest.raises(UserError, match=words),
     ):
         chat.ask(request())
+
+
+def test_log_probabilities_are_asked_for_told_and_kept(tmp_path):
+    body = completion("B", "stop", USED)
+    top = [{"token": "A", "logprob": -2.0}, {"token": "B", "logprob": -0.5}]
+    place = {"token": "B", "logprob": -0.5, "top_logprobs": top}
+    body["choices"][0]["logprobs"] = {"content": [place]}
+    wanted = dataclasses.replace(request(), top_log_probs=5)
+    with serving([Answer(body=body)]) as server:
+        with open_chat(server, tmp_path) as chat:
+            first = chat.ask(wanted)
+        with open_chat(server, tmp_path) as chat:
+            again = chat.ask(wanted)
+        assert len(server.requests) == 1
+    assert (server.requests[0]["logprobs"], server.requests[0]["top_logprobs"]) == (True, 5)
+    assert first.log_probs == ((("B", -0.5), ("A", -2.0)),)
+    assert json.loads(json.dumps(again.log_probs)) == [[["B", -0.5], ["A", -2.0]]]
+
+
+@pytest.mark.parametrize(
+    "logprobs", [None, {}, {"content": None}, {"content": []}, {"content": [{"token": "B"}]}, "no"]
+)
+def test_a_server_that_tells_no_log_probabilities(tmp_path, logprobs):
+    body = completion("B", "stop", USED)
+    body["choices"][0]["logprobs"] = logprobs
+    with serving([Answer(body=body)]) as server, open_chat(server, tmp_path) as chat:
+        reply = chat.ask(dataclasses.replace(request(), top_log_probs=5))
+    assert isinstance(reply, ChatReply)
+    assert reply.log_probs is None
+    assert "logprobs" not in chat._body(request())

@@ -33,7 +33,9 @@ def params(**changes) -> GenerateParams:
     base = load_params("generate", GenerateParams, ROOT / "params.yaml").model_dump()
     reading = base["understanding"] | {"poems": 0, "readers": ["llm"]}
     return GenerateParams.model_validate(
-        base | {"models": ["llm"], "understanding": reading, "tokens_per_character": None} | changes
+        base
+        | {"models": ["llm"], "understanding": reading, "tokens_per_character": None, "attempts": 3}
+        | changes
     )
 
 

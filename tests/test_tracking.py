@@ -369,7 +369,7 @@ def test_a_failed_stage_becomes_a_failed_run_with_its_reason(project):
     assert judge.data.tags["dvc.reason"] == "the server at http://***@127.0.0.1 said no"
     assert parent.data.tags["dvc.reason"].startswith("judge: the server")
     assert judge.data.params["judge.temperature"] == "0.1"
-    assert judge.data.params["models.qwen2.5-coder-1.5b.family"] == "qwen"
+    assert judge.data.params["models.qwen2.5-coder-0.5b.family"] == "qwen"
     assert not any(name.startswith("models.gpt-4.1.") for name in judge.data.params)
     assert tracking.import_notes("shiyan") == 0
 
