@@ -23,6 +23,8 @@ LETTERS = ("A", "B")
 TOP = 20
 """Most likely tokens that a server is asked for at each place; no common server gives more."""
 
+NOT_ASKED = "not asked about: zero_shot_score.asked.poems limits it"
+
 LogProbabilities = Sequence[Sequence[tuple[str, float]]]
 """The likeliest tokens and their ln p at each place of a reply."""
 
@@ -87,12 +89,22 @@ def ask(
                 ]
                 answers = _answers(chat, questions, params.log_probabilities)
                 scores, how = _scores(detector, chosen, questions, answers)
-                found.scores += scores
+                found.scores += scores + _not_asked(detector, poems, chosen)
                 found.made[detector] = (
                     f"{chat.identity}, {shots} examples a class, "
                     f"{'both orders' if params.both_orders else 'one order'}, score: {how}"
                 )
     return found
+
+
+def _not_asked(
+    detector: str, poems: Mapping[str, Poem], chosen: Mapping[str, Poem]
+) -> list[DetectorScore]:
+    return [
+        DetectorScore(poem_id=p, detector=detector, score=None, unscored_reason=NOT_ASKED)
+        for p in poems
+        if p not in chosen
+    ]
 
 
 def chosen_poems(

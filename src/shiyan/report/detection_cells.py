@@ -1,0 +1,131 @@
+"""What the tables of detectors have in common: cells, notes, and which settings they show."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from shiyan.detectors.evaluate import MADE, CellResult
+from shiyan.detectors.grid import Grid
+from shiyan.detectors.protocol import EVERYBODY, Setting, subset_order
+from shiyan.metrics import Estimate
+from shiyan.report.published import MEAN, published
+from shiyan.report.table import Cell, Table
+
+BASELINE = "D1"
+SETTLED = "no interval: every resample gives the same value"
+MOST_REASONS = 6
+COUNTS = ("human", "LLM", "unscored")
+ALL_METRICS = (
+    "macro_f1",
+    "auroc",
+    "auroc_from_labels",
+    "tpr_at_fpr_1",
+    "tpr_at_fpr_5",
+    "brier",
+    "ece",
+)
+TITLES = {
+    "macro_f1": "macro-F1",
+    "auroc": "AUROC",
+    "auroc_from_labels": "AUROC from hard labels",
+    "tpr_at_fpr_1": "TPR at FPR 1 %",
+    "tpr_at_fpr_5": "TPR at FPR 5 %",
+    "brier": "Brier",
+    "ece": "ECE",
+    "found": "LLM poems found",
+}
+
+
+def number(cell: CellResult | None, metric: str) -> Estimate | None:
+    return cell.of(metric) if cell is not None else None
+
+
+def counts(cell: CellResult | None) -> list[Cell]:
+    """Human poems, LLM poems, unscored ones."""
+    if cell is None:
+        return [None, None, None]
+    return [cell.n_human, cell.n - cell.n_human, cell.n_unscored]
+
+
+def notes(grid: Grid, *further: str) -> list[str]:
+    """How every number was made."""
+    return [
+        *further,
+        "In percent, with the 95 % interval by bootstrap over groups (a human poem with all its "
+        f"imitations; {grid.resamples} resamples, widened for few groups); Brier and ECE too.",
+        f"Threshold: {MADE['threshold_rule']}; macro-F1: {MADE['macro_f1'].split(';')[0]}.",
+        "Learnt from: threshold = the detector is not trained and learns its threshold alone; "
+        "all = it learnt from the whole train fold, all prompts and generators.",
+        *grid.notices(),
+    ]
+
+
+def in_percent(
+    name: str,
+    caption: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    told: Sequence[str],
+) -> Table:
+    """A table of shares; why a cell has no number, or what limits it, stands in the notes."""
+    reasons = Counter(
+        cell.reason
+        for row in rows
+        for cell in row
+        if isinstance(cell, Estimate) and cell.reason and cell.reason != SETTLED
+    )
+    limits = [
+        f"{reason[0].upper()}{reason[1:]} ({count} cell{'s' if count > 1 else ''})."
+        for reason, count in reasons.most_common(MOST_REASONS)
+    ]
+    more = len(reasons) - len(limits)
+    rest = [f"And {more} further reasons, of fewer cells each."] if more else []
+    return Table(name, caption, columns, rows, [*told, *limits, *rest], digits=1, scale=100)
+
+
+BESIDE = (
+    "AIGenPoetry's values stand beside ours where it has the cell; its test sets have 400 human "
+    "and 400 LLM poems, its F1 is macro-F1, and the AUROC of its RoBERTa is that of hard labels."
+)
+
+
+def whole(grid: Grid) -> Setting:
+    """All generators and prompts."""
+    return next(s for s in grid.protocol.of_kind("in_domain") if s.lesson == EVERYBODY)
+
+
+def in_domain(grid: Grid, chosen: Iterable[str]) -> list[Setting]:
+    """Settings of these subsets, by subset, the generators before all of them together."""
+    names = set(chosen)
+    found = [s for s in grid.protocol.of_kind("in_domain") if s.tested_on in names]
+    # With one generator, its poems and all poems are the same.
+    several = {s.generator for s in found} - {EVERYBODY}
+    return sorted(
+        found if several else [s for s in found if s.generator == EVERYBODY],
+        key=lambda s: (subset_order(s.tested_on), s.generator == EVERYBODY, s.generator),
+    )
+
+
+def subsets(grid: Grid) -> list[str]:
+    """Names of the subsets by prompt, in order: D1 … D13, D2+4+5 …, or others."""
+    found = {s.tested_on for s in grid.protocol.of_kind("in_domain") if s.generator == EVERYBODY}
+    generators = {s.generator for s in grid.protocol.settings}
+    return sorted(found - generators - {EVERYBODY}, key=subset_order)
+
+
+def shown_generator(grid: Grid, setting: Setting) -> str:
+    """The only generator by its name, where there is one."""
+    if setting.generator != EVERYBODY:
+        return setting.generator
+    made = {p.generation.generator for p in grid.poems.values() if p.generation}
+    return made.pop() if len(made) == 1 else EVERYBODY
+
+
+def paper(table: int, metric: str, setting: Setting, generator: str, detector: str) -> Cell:
+    """The paper's cell: of this generator, or of all LLMs together (in Tables 2 and 3, its
+    mean of four LLMs)."""
+    whose = MEAN if generator == EVERYBODY and table in (2, 3) else generator
+    return published(table, metric, setting.trained_on, setting.tested_on, whose, detector)
+
+
+def is_merged(subset: str) -> bool:
+    return subset.startswith("D") and ("+" in subset or "-" in subset)

@@ -1,0 +1,193 @@
+"""Learnt from one thing, tested on another: Tables 4-6, generators and poets left out."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from shiyan.detectors.grid import Grid
+from shiyan.detectors.protocol import EVERYBODY, Setting
+from shiyan.metrics import Cell as ScoredCell
+from shiyan.metrics import Draws, Threshold
+from shiyan.report.detection_cells import (
+    BESIDE,
+    COUNTS,
+    counts,
+    in_percent,
+    notes,
+    number,
+    paper,
+)
+from shiyan.report.table import Cell, Table
+
+
+def _transferred(
+    grid: Grid,
+    name: str,
+    caption: str,
+    settings: Sequence[Setting],
+    heads: tuple[str, str],
+    table: int | None,
+) -> Table:
+    """A row a setting and detector that has scores for it."""
+    rows: list[list[Cell]] = []
+    left_out: dict[str, None] = {}
+    by_generator = len({s.generator for s in settings}) > 1 and table == 6
+    for setting in settings:
+        for detector in grid.detectors:
+            cell = grid.cell(detector, setting)
+            if cell is None:
+                left_out[detector] = None
+                continue
+            theirs = (
+                [paper(table, "macro_f1", setting, setting.generator, detector)] if table else []
+            )
+            rows.append(
+                [
+                    *([setting.generator] if by_generator else []),
+                    setting.trained_on,
+                    setting.tested_on,
+                    detector,
+                    number(cell, "macro_f1"),
+                    *theirs,
+                    number(cell, "auroc"),
+                    *counts(cell),
+                ]
+            )
+    lacking = (
+        [
+            f"Not shown: {', '.join(left_out)}, which learnt from the whole train fold alone; "
+            "`train_roberta.lessons` trains them for each of these."
+        ]
+        if left_out
+        else []
+    )
+    return in_percent(
+        name,
+        caption,
+        [
+            *(["generator"] if by_generator else []),
+            *heads,
+            "detector",
+            "macro-F1",
+            *(["macro-F1 (AIGenPoetry)"] if table else []),
+            "AUROC",
+            *COUNTS,
+        ],
+        rows,
+        notes(grid, *([BESIDE] if table else []), *lacking),
+    )
+
+
+def table_4(grid: Grid) -> Table:
+    return _transferred(
+        grid,
+        "table_4",
+        "Learnt from one kind of prompts, tested on others (AIGenPoetry, Table 4).",
+        grid.protocol.of_kind("out_of_domain"),
+        ("learnt from", "tested on"),
+        4,
+    )
+
+
+def temperatures(grid: Grid) -> Iterator[Table]:
+    """Tables 5 and 6: from temperature to temperature, all LLMs and each."""
+    found = grid.protocol.of_kind("temperature")
+    of_all = [s for s in found if s.generator == EVERYBODY]
+    of_each = [s for s in found if s.generator != EVERYBODY]
+    for number_, chosen, whose in ((5, of_all, "all generators"), (6, of_each, "each generator")):
+        yield _transferred(
+            grid,
+            f"table_{number_}",
+            f"Temperatures, {whose} (AIGenPoetry, Table {number_}).",
+            chosen,
+            ("learnt from", "tested on"),
+            number_,
+        )
+
+
+def transfer(grid: Grid) -> Table:
+    return _transferred(
+        grid,
+        "generator_transfer",
+        "Learnt from one generator, tested on another.",
+        grid.protocol.of_kind("generator"),
+        ("learnt from", "tested on"),
+        None,
+    )
+
+
+def without_generator(grid: Grid) -> Table:
+    return _transferred(
+        grid,
+        "leave_one_generator_out",
+        "Tested on a generator that was left out of learning, on the test fold's human poems.",
+        grid.protocol.of_kind("generator_left_out"),
+        ("learnt from", "tested on"),
+        None,
+    )
+
+
+def without_poet(grid: Grid) -> Table:
+    """Each poet left out, and all of them pooled."""
+    settings = grid.protocol.of_kind("poet_left_out")
+    table = _transferred(
+        grid,
+        "leave_one_poet_out",
+        "Tested on a poet that was left out of learning, with all imitations of the poet's poems.",
+        settings,
+        ("learnt from", "tested on"),
+        None,
+    )
+    rows = [row for detector in grid.detectors if (row := _pooled(grid, settings, detector))]
+    pooled = (
+        "All poets: each poem is called by the threshold of the lesson that left its poet out; "
+        "the AUROC is that of these calls."
+    )
+    return Table(
+        table.name,
+        table.caption,
+        table.columns,
+        [*rows, *table.rows],
+        [
+            pooled,
+            "An interval over the groups of one poet rests on as few groups as the poet has poems.",
+            *table.notes,
+        ],
+        digits=1,
+        scale=100,
+    )
+
+
+def _pooled(grid: Grid, settings: Sequence[Setting], detector: str) -> list[Cell] | None:
+    """One row over all left-out poets, from calls, since scores of two lessons do not compare."""
+    rows, calls, n_unscored = [], [], 0
+    for setting in settings:
+        cell, scores = grid.cell(detector, setting), grid.scores(detector, setting)
+        if cell is None or scores is None:
+            return None
+        own = grid.rows(setting.test)
+        if cell.threshold is None:
+            n_unscored += len(own)
+            continue
+        finite = own[np.isfinite(scores[own])]
+        n_unscored += len(own) - len(finite)
+        rows.append(finite)
+        calls.append(cell.threshold.predict(scores[finite]))
+    if not rows:
+        return None
+    tested, called = np.concatenate(rows), np.concatenate(calls)
+    draws = Draws.of((grid.groups[row] for row in tested), grid.resamples, grid.seed)
+    labels = grid.labels[tested]
+    n_human = int((labels == 0).sum())
+    head: list[Cell] = ["without the poet", "all poets", detector]
+    tail: list[Cell] = [n_human, len(labels) - n_human, n_unscored]
+    if n_human in (0, len(labels)):
+        return [*head, None, None, *tail]
+    columns = draws.columns(grid.groups[row] for row in tested)
+    cell_ = ScoredCell(labels, called.astype(np.float64), columns, draws)
+    found = cell_.at_threshold(Threshold(0.5, "youden", "the lesson without the poet"))
+    estimates = [
+        found[metric].estimate(len(labels), cell_.n_groups, n_unscored)
+        for metric in ("macro_f1", "auroc_from_labels")
+    ]
+    return [*head, *estimates, *tail]

@@ -1,0 +1,213 @@
+"""The report of detectors: which tables there are, what stands in a cell, and its limits."""
+
+import csv
+import shutil
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+from detector_fakes import halves, noisy, pairs, scored
+from omegaconf import OmegaConf
+
+from shiyan.commands import report
+from shiyan.config import PathsParams, load_params
+from shiyan.errors import UserError
+from shiyan.jsonl import write_records
+from shiyan.metrics import Estimate
+from shiyan.records import DetectorScore
+from shiyan.report.of_detection import figures, tables
+from shiyan.report.published import MEAN, published
+from shiyan.report.table import Table
+
+ROOT = Path(__file__).resolve().parent.parent
+PROMPTS = tuple(f"P{i}" for i in range(1, 14))
+
+
+@pytest.mark.parametrize(
+    ("cell", "percent"),
+    [
+        ((2, "macro_f1", "D1", "D1", "glm-4", "log_rank"), 98.87),
+        ((2, "auroc_from_labels", "D1", "D1", "deepseek-r1", "roberta"), 99.75),
+        ((2, "macro_f1", "D1", "D1", MEAN, "roberta"), 91.17),
+        ((3, "macro_f1", "D5", "D5", "gpt-4.1", "fast_detectgpt"), 33.22),
+        ((4, "macro_f1", "D10-13", "D2", "all", "roberta"), 81.88),
+        ((5, "macro_f1", "1.5", "0", "all", "lrr"), 69.28),
+        ((6, "macro_f1", "0.7", "0.7", "gpt-4.1", "log_rank"), 96.12),
+    ],
+)
+def test_published_values_against_the_paper(cell, percent):
+    assert published(*cell) == pytest.approx(percent / 100)
+
+
+def test_the_papers_roberta_has_no_auroc_from_scores_and_a_control_has_nothing():
+    assert published(2, "auroc", "D1", "D1", "glm-4", "roberta") is None
+    assert published(2, "macro_f1", "D1", "D1", "glm-4", "char_ngrams") is None
+
+
+def corpus():
+    """Two of the paper's generators, four poets."""
+    poems = pairs(16, PROMPTS, ("gpt-4.1", "glm-4"))
+    return {
+        p: poem
+        if poem.generation
+        else poem.model_copy(update={"author": f"poet{int(p[1:]) // 2 % 4}"})
+        for p, poem in poems.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Path:
+    """A project whose stages have run: two untrained detectors, one trained, one attack."""
+    folder = tmp_path_factory.mktemp("project")
+    params = OmegaConf.load(ROOT / "params.yaml")
+    params.train_roberta.resamples = 40
+    OmegaConf.save(params, folder / "params.yaml")
+    with chdir(folder):
+        write_scores(load_params("paths", PathsParams))
+    return folder
+
+
+@pytest.fixture
+def paths(project, monkeypatch) -> PathsParams:
+    monkeypatch.chdir(project)
+    return load_params("paths", PathsParams)
+
+
+@pytest.fixture(scope="module")
+def found(project) -> dict[str, Table]:
+    """The tables by name."""
+    with chdir(project):
+        return by_name(load_params("paths", PathsParams))
+
+
+def write_scores(found: PathsParams) -> None:
+    poems = corpus()
+    write_records(found.poems, [p for p in poems.values() if not p.generation])
+    write_records(found.generated, [p for p in poems.values() if p.generation])
+    write_records(found.splits, halves(poems).values())
+    untrained = scored(poems, "log_rank", noisy(poems, 1.0)) + scored(
+        poems, "lrr", noisy(poems, 1.0, seed=1)
+    )
+    untrained += scored(poems, "fusion", noisy(poems, 0.0))
+    write_records(found.zero_shot_scores, untrained)
+    write_records(found.trained_scores, scored(poems, "roberta", noisy(poems, 3.0, seed=2)))
+    lesson = [
+        s.model_copy(update={"setting": "D2+4+5"})
+        for s in scored(poems, "roberta", noisy(poems, 3.0, seed=3))
+    ]
+    write_records(found.trained_lessons, lesson)
+    attacked = [
+        DetectorScore(poem_id=p, detector="log_rank", score=0.0, attack="punctuation_removed")
+        for p, a in halves(poems).items()
+        if a.fold == "test" and poems[p].label
+    ]
+    write_records(found.zero_shot_attacked, attacked)
+    write_records(found.trained_attacked, [])
+
+
+def by_name(paths):
+    return {table.name: table for table in tables(paths)}
+
+
+def cells(table, **where):
+    """Rows, as dictionaries, in which these columns hold these values."""
+    rows = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+    return [row for row in rows if all(row[c.replace("_", " ")] == v for c, v in where.items())]
+
+
+def test_every_table_that_the_run_allows(found):
+    assert list(found) == [
+        "detectors",
+        "reply_length",
+        "table_2",
+        "table_3",
+        "merged",
+        "against_d1",
+        "table_4",
+        "generator_transfer",
+        "leave_one_generator_out",
+        "leave_one_poet_out",
+        "differences",
+        "several_poems",
+        "attacks",
+    ]
+
+
+def test_the_published_value_stands_beside_ours(found):
+    (row,) = cells(found["table_2"], generator="glm-4", detector="log_rank")
+    assert isinstance(row["macro-F1"], Estimate)
+    assert (row["macro-F1"].n, row["human"], row["LLM"]) == (16, 8, 8)
+    assert row["macro-F1 (AIGenPoetry)"] == pytest.approx(0.9887)
+    assert row["AUROC (AIGenPoetry)"] == pytest.approx(0.9983)
+    (net,) = cells(found["table_2"], generator="glm-4", detector="roberta")
+    assert net["AUROC (AIGenPoetry)"] is None
+    assert net["AUROC from hard labels (AIGenPoetry)"] == pytest.approx(0.8738)
+    (both,) = cells(found["table_2"], generator="all", detector="log_rank")
+    assert both["macro-F1 (AIGenPoetry)"] == pytest.approx(0.6751)
+    (row,) = cells(found["table_3"], subset="D5", generator="gpt-4.1", detector="lrr")
+    assert row["macro-F1 (AIGenPoetry)"] == pytest.approx(0.5014)
+    (row,) = cells(found["table_4"], learnt_from="D6-8", tested_on="D1", detector="lrr")
+    assert row["macro-F1 (AIGenPoetry)"] == pytest.approx(0.6097)
+
+
+def test_what_a_detector_learnt_from_is_told_and_what_it_must_not_have_seen_is_left_out(found):
+    learnt = {row["detector"]: row["learnt from"] for row in cells(found["table_3"], subset="D2")}
+    assert learnt == {"log_rank": "threshold", "lrr": "threshold", "fusion": "D2", "roberta": "all"}
+    assert {row["learnt from"] for row in cells(found["table_4"], detector="roberta")} == {"D2+4+5"}
+    assert not cells(found["leave_one_poet_out"], detector="roberta")
+    assert any("Not shown: roberta" in note for note in found["leave_one_poet_out"].notes)
+
+
+def test_all_poets_are_pooled_by_calls(found):
+    table = found["leave_one_poet_out"]
+    (pooled,) = cells(table, tested_on="all poets", detector="log_rank")
+    assert (pooled["human"], pooled["LLM"], pooled["unscored"]) == (16, 16 * 26, 0)
+    single = [r for r in cells(table, detector="log_rank") if r["tested on"] != "all poets"]
+    assert sum(row["human"] for row in single) == 16
+    assert min(r["macro-F1"].value for r in single) <= pooled["macro-F1"].value
+
+
+def test_a_difference_names_the_better_only_where_it_is_sure(found):
+    table = found["differences"]
+    (sure,) = cells(table, A="log_rank", B="roberta")
+    assert sure["surely better by AUROC"] == "roberta"
+    (unsure,) = cells(table, A="log_rank", B="lrr")
+    assert unsure["surely better by AUROC"] == ""
+
+
+def test_a_number_that_is_not_there_has_its_reason_in_the_notes(found):
+    table = found["several_poems"]
+    rows = cells(table, k=8, detector="log_rank")
+    assert rows[0]["AUROC"].value is None
+    assert any("no human poem" in note for note in table.notes)
+
+
+def test_the_command_writes_csv_and_latex_of_every_table(paths, found, capsys):
+    assert report.render("detection", paths, Path("out")) > 0
+    names = {path.stem for path in Path("out").glob("*.csv")}
+    assert names == {path.stem for path in Path("out").glob("*.tex")} == set(found)
+    with Path("out/table_2.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[0]["macro-F1 n"] == "16"
+    assert 0 <= float(rows[0]["macro-F1"]) <= 100
+    assert "**Detectors on D1, in-domain" in capsys.readouterr().out
+
+
+def test_with_one_stage_there_are_tables_and_with_none_a_sentence(
+    paths, project, tmp_path, monkeypatch
+):
+    shutil.copytree(project, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    paths.trained_scores.unlink()
+    paths.trained_lessons.unlink()
+    assert {row[0] for row in by_name(paths)["detectors"].rows} == {"log_rank", "lrr", "fusion"}
+    paths.zero_shot_scores.unlink()
+    with pytest.raises(UserError, match="zero_shot_score train_roberta"):
+        list(tables(paths))
+    paths.splits.unlink()
+    with pytest.raises(UserError, match="dvc repro split"):
+        list(tables(paths))
+
+
+def test_figures_are_the_stages_plots(paths, tmp_path):
+    assert list(figures(paths, tmp_path / "figures")) == []
