@@ -87,6 +87,26 @@ def test_a_port_in_use_is_told_in_one_sentence(model):
 
 
 @pytest.mark.pipeline
+def test_a_schema_holds_a_reply_to_its_shape(params, tmp_path):
+    """By grammar: also a small model cannot leave the keys or the scale."""
+    import dataclasses
+
+    from shiyan.judging.rubric import POLLER
+    from shiyan.judging.shape import REASON, SCORE, shape
+
+    asked = request("给这句理解打分：“写一盏灯等人”。", max_tokens=160)
+    asked = dataclasses.replace(asked, schema=shape(POLLER.only("内容"), declares_role=False))
+    with Chat(NAME, params, cache=WorkCache(tmp_path), at_once=1) as chat:
+        reply = chat.ask(asked)
+    assert isinstance(reply, ChatReply)
+    assert reply.finish_reason == "stop"
+    told = json.loads(reply.text)
+    assert list(told) == ["内容"]
+    assert list(told["内容"]) == [SCORE, REASON]
+    assert 0 <= told["内容"][SCORE] <= 100
+
+
+@pytest.mark.pipeline
 def test_a_killed_server_is_told_and_finished_replies_are_kept(params, tmp_path):
     with Chat(NAME, params, cache=WorkCache(tmp_path), at_once=1) as chat:
         assert isinstance(chat.ask(request("你好")), ChatReply)

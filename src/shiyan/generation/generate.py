@@ -255,7 +255,9 @@ def write_poems(tasks: Sequence[Task], chat: Chat, params: GenerateParams) -> li
     settled: dict[str, Written] = {}
     waiting = list(tasks)
     for attempt in range(attempts_of(params)):
-        asked = {task.request(params.sampling, params.seed, attempt): task for task in waiting}
+        # A prompt's later samples come when its first has been read, and kept, by the server.
+        ordered = sorted(waiting, key=lambda task: task.sample_index)
+        asked = {task.request(params.sampling, params.seed, attempt): task for task in ordered}
         what = "poems" if attempt == 0 else f"poems, attempt {attempt + 1}"
         for request, outcome in chat.ask_all(list(asked), what):
             task = asked[request]
