@@ -57,7 +57,8 @@ def open_chat(server: ScriptedServer, folder: Path, **changes) -> Chat:
         "scripted",
         server.params(**changes),
         cache=WorkCache(folder),
-        at_once=1,
+        # The model's own limit is the lower one.
+        at_once=16,
         budget=budget,
         patience=patience,
     )
@@ -473,6 +474,14 @@ def test_no_more_at_once_than_the_limit(tmp_path):
     assert most == 3
 
 
+def test_the_stages_limit_and_an_api_models_own_both_hold(tmp_path):
+    with serving([]) as server:
+        own = server.params(requests_at_once=3)
+        for stages, at_once in ((1, 1), (3, 3), (16, 3)):
+            with Chat("m", own, cache=WorkCache(tmp_path), at_once=stages) as chat:
+                assert chat.at_once == at_once
+
+
 STOPPED = """
 import signal, sys
 from pathlib import Path
@@ -485,7 +494,7 @@ def main():
     params = ApiModelParams(kind="api", base_url=sys.argv[1], model="m", key_variable=None,
                             family="f", requests_at_once=2)
     asked = [ChatRequest((Message("user", str(n)),), 0.0, 1.0, 9, None) for n in range(4)]
-    with Chat("m", params, cache=WorkCache(Path(sys.argv[2])), at_once=1) as chat:
+    with Chat("m", params, cache=WorkCache(Path(sys.argv[2])), at_once=2) as chat:
         list(chat.ask_all(asked))
 
 # A runner in the background hands down an ignored interrupt.

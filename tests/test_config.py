@@ -13,7 +13,7 @@ from shiyan import composition
 from shiyan.cli import dispatch
 from shiyan.config import AllParams, TrackParams, load_models, load_params, read_params, validated
 from shiyan.errors import UserError
-from shiyan.stage import exit_code_of
+from shiyan.stage import exit_code_of, with_note
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "conf/experiment").glob("*.yaml"))
@@ -86,8 +86,47 @@ def test_a_wrong_override_is_one_sentence(override, message):
 
 
 def test_a_missing_value_is_named():
-    with pytest.raises(UserError, match=r"corpus.genre, corpus.path is still \?\?\?"):
+    with pytest.raises(UserError, match=r"corpus\.genre is still \?\?\?"):
         composed("corpus=files")
+    with pytest.raises(UserError, match=r"names no file yet.*-S corpus\.path=poems\.jsonl"):
+        composed("corpus=files", "corpus.genre=modern")
+
+
+@pytest.mark.parametrize("role", ["generate.models", "judge.models"])
+def test_a_model_named_twice_would_count_twice_and_is_refused(role):
+    twice = "[qwen2.5-coder-0.5b,qwen2.5-coder-0.5b]"
+    with pytest.raises(UserError, match=r"qwen2\.5-coder-0\.5b stands here more than once"):
+        composed(f"{role}={twice}")
+
+
+@pytest.mark.parametrize(
+    "spoilt", [b"a: [\n", b"\t x: 1\n", b"temperature: 0.2\n", b"\xff\xfe"], ids=repr
+)
+def test_a_spoilt_file_of_conf_is_named_in_one_sentence(project, spoilt):
+    with Path("conf/judge/poller_ci.yaml").open("ab") as file:
+        file.write(spoilt)
+    with pytest.raises(UserError, match=r"judge/poller_ci\.yaml cannot be read") as caught:
+        composition.composed()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["--check", "--offer"])
+def test_a_cut_params_file_is_no_list_of_overrides(project, option):
+    text = Path("params.yaml").read_text(encoding="utf-8")
+    Path("params.yaml").write_text(text[: text.index("\ngenerate:") + 1], encoding="utf-8")
+    with pytest.raises(UserError, match=r"no section generate, .*judge.*was it cut\?"):
+        dispatch(["compose", option])
+
+
+def test_a_stage_refuses_what_a_later_one_would_refuse(project):
+    text = Path("params.yaml").read_text(encoding="utf-8")
+    before, judge = text.split("\njudge:", 1)
+    spoilt = judge.replace("temperature: 0.1", "temperature: hot", 1)
+    Path("params.yaml").write_text(f"{before}\njudge:{spoilt}", encoding="utf-8")
+    worked = []
+    with pytest.raises(UserError, match=r"'judge\.temperature' is 'hot'"):
+        with_note(lambda: worked.append(1), "collect")()
+    assert not worked
 
 
 def test_chinese_punctuation_in_an_override_is_answered_with_the_quoted_form():

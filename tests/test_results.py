@@ -85,7 +85,7 @@ def test_the_table_shows_every_number_with_interval_and_counts(project, capsys):
     assert "human 0.900 [0.800, 1.000] — — 60 0" in lines
     assert "small · P0 62.5 [62.4, 62.6] — 0.50 [0.40, 0.60] 2 1" in lines
     assert "small · P3 — 12.5 [12.4, 12.6] — 60 0" in lines
-    assert "error (constructed)" in out
+    assert "error of 内容 (constructed)" in out
     assert "make ui" in out
     assert "metrics/detection_trained.json is not there yet; `dvc repro train_roberta`" in err
     assert max(map(len, out.splitlines())) <= 118

@@ -251,7 +251,7 @@ class Chat:
         name: the model's name in conf/model/.
         params: its parameters; a hub model has no server and is refused.
         cache: where finished replies are kept.
-        at_once: requests at once on a local server; an API model names its own limit.
+        at_once: requests at once; an API model's own limit holds too.
         budget: shared by all models of a stage.
         patience: tries, waits and time-outs.
 
@@ -282,7 +282,9 @@ class Chat:
         self.params = params
         self.usage = Usage()
         self._cache = cache
-        self.at_once = params.requests_at_once if isinstance(params, ApiModelParams) else at_once
+        self.at_once = at_once
+        if isinstance(params, ApiModelParams):
+            self.at_once = min(at_once, params.requests_at_once)
         self._budget = budget if budget is not None else Budget(None)
         self._budget.admit(name, params)
         self._patience = patience if patience is not None else Patience()

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]
 
 from shiyan.config import PARAMS_FILE, AllParams, read_params, validated
 from shiyan.errors import UserError
@@ -23,7 +25,6 @@ def composed(overrides: Sequence[str] = (), conf: Path = CONF, complete: bool = 
     """
     from hydra import compose, initialize_config_dir
     from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
 
     for override in overrides:
         if override.endswith("="):
@@ -47,9 +48,21 @@ def composed(overrides: Sequence[str] = (), conf: Path = CONF, complete: bool = 
         OmegaConf.resolve(config)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(f"conf/: {explained(error, overrides)}", 2) from error
+    except (YAMLError, UnicodeDecodeError, OSError) as error:
+        raise UserError(f"conf/: {unreadable(conf, error)}", 2) from error
     if complete:
         validated("", AllParams, OmegaConf.to_container(config), "conf/")
     return config
+
+
+def unreadable(conf: Path, error: Exception) -> str:
+    """Which file of conf/ cannot be read, and why; Hydra's own error may not name it."""
+    for path in sorted(conf.rglob("*.yaml")):
+        try:
+            OmegaConf.load(path)
+        except (OmegaConfBaseException, YAMLError, UnicodeDecodeError, OSError) as own:
+            return f"{path.relative_to(conf)} cannot be read: {' '.join(str(own).split())}"
+    return " ".join(str(error).split())
 
 
 def explained(error: Exception, overrides: Sequence[str]) -> str:
@@ -106,9 +119,13 @@ def text_of(config: DictConfig) -> str:
 
 def check(overrides: Sequence[str] = ()) -> bool:
     """Is params.yaml what conf/ composes to?"""
-    return PARAMS_FILE.exists() and PARAMS_FILE.read_text(encoding="utf-8") == text_of(
-        composed(overrides)
-    )
+    wanted = text_of(composed(overrides))
+    if not PARAMS_FILE.exists():
+        return False
+    try:
+        return PARAMS_FILE.read_text(encoding="utf-8") == wanted
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{PARAMS_FILE} cannot be read: {error}", 2) from error
 
 
 def differences(overrides: Sequence[str] = ()) -> dict[str, tuple[object, object]]:

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -45,6 +46,23 @@ OwnFile = Annotated[str | None, BeforeValidator(lambda v: None if v == NO_FILE e
 """A user's file that a stage reads: None where the parameter names `NO_FILE`."""
 
 
+def _given(path: str) -> str:
+    if path == NO_FILE:
+        raise ValueError("names no file yet; name your poems, e.g. -S corpus.path=poems.jsonl")
+    return path
+
+
+def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        # What is named twice would be asked once and counted twice.
+        raise ValueError(f"{', '.join(twice)} stands here more than once; name each once")
+    return names
+
+
+Names = Annotated[tuple[str, ...], AfterValidator(_each_once)]
+"""Names of models or prompts, each once."""
+
 # --- what is worked on -------------------------------------------------------------
 
 
@@ -66,7 +84,7 @@ class FilesParams(Params):
     """A user's own poems."""
 
     kind: Literal["files"]
-    path: str
+    path: Annotated[str, AfterValidator(_given)]
     """A .jsonl, .csv or .xlsx file, or a folder of .txt and .pt files."""
     genre: Literal["modern", "ci"]
     columns: dict[str, str] = {}
@@ -252,7 +270,7 @@ class SamplingParams(Params):
 class UnderstandingParams(SamplingParams):
     poems: int = Field(ge=0)
     """How many human poems are read, spread over their authors by seed."""
-    readers: tuple[str, ...]
+    readers: Names
     constructed: bool
     """Also pair every poem with the reading of another poem, which deserves 0 for content."""
     dimensions: tuple[str, ...] = Field(default=("all",), min_length=1)
@@ -261,8 +279,8 @@ class UnderstandingParams(SamplingParams):
 
 
 class GenerateParams(Params):
-    models: tuple[str, ...] = Field(min_length=1)
-    prompts: tuple[str, ...] = Field(min_length=1)
+    models: Names = Field(min_length=1)
+    prompts: Names = Field(min_length=1)
     """Of conf/prompt/modern.yaml (P1 … P13) or ci.yaml (direct, form_aware)."""
     sampling: SamplingParams
     samples: int = Field(gt=0)
@@ -281,7 +299,7 @@ class GenerateParams(Params):
     budget: float | None = Field(gt=0)
     """Money that this stage may spend, in the models' currency; null: no limit."""
     requests_at_once: int = Field(gt=0)
-    """On the local server; an API model names its own."""
+    """On the local server; of an API model at most as many as it names itself."""
     understanding: UnderstandingParams
 
 
@@ -506,9 +524,10 @@ class DimensionJudgeParams(Params):
 
 
 class JudgeParams(Params):
-    models: tuple[str, ...] = Field(min_length=1)
-    prompts: tuple[str, ...] = Field(min_length=1)
-    """Of P0 … P4."""
+    models: Names = Field(min_length=1)
+    prompts: Annotated[
+        tuple[Literal["P0", "P1", "P2", "P3", "P4"], ...], AfterValidator(_each_once)
+    ] = Field(min_length=1)
     prompt_set: Literal["poller", "poller_ci"]
     temperature: float = Field(ge=0)
     top_p: float = Field(gt=0, le=1)
@@ -576,8 +595,8 @@ class AllParams(Params):
         for role, name in self.roles():
             if name not in self.models:
                 raise ValueError(
-                    f"{role} names the model {name!r}, which conf/model/ does not hold; "
-                    f"known are {', '.join(self.models)}"
+                    f"{role} names the model {name!r}, which is none of conf/model/ that the "
+                    f"defaults of conf/config.yaml list; known are {', '.join(self.models)}"
                 )
         return self
 
@@ -659,6 +678,27 @@ def fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[s
             return sorted(current.model_fields)
         current = classes[0]
     return sorted(current.model_fields)
+
+
+def all_sections(path: Path = PARAMS_FILE) -> dict[str, Any]:
+    """`read_params`, or a sentence where a section is missing: the file may have been cut."""
+    values = read_params(path)
+    if lacking := [name for name in AllParams.model_fields if name not in values]:
+        raise UserError(
+            f"{path} has no section {', '.join(lacking)}; was it cut? `shiyan compose` writes it "
+            "anew from conf/",
+            2,
+        )
+    return values
+
+
+def check_all(path: Path = PARAMS_FILE) -> None:
+    """Check every section at once, so that no stage works while a later one must refuse.
+
+    Raises:
+        UserError: as `load_params`, for any section.
+    """
+    validated("", AllParams, all_sections(path), str(path))
 
 
 def load_params(section: str, model: type[P], path: Path = PARAMS_FILE) -> P:

@@ -28,12 +28,14 @@ def run_stage(main: Callable[[], None], noted: bool = True) -> None:
 
 
 def with_note(main: Callable[[], None], stage: str) -> Callable[[], None]:
-    """`main`, leaving a note of how it went."""
+    """`main` under wholly checked params, leaving a note of how it went."""
+    from shiyan.config import check_all
     from shiyan.notes import OpenNote
 
     def watched() -> None:
         note = OpenNote(stage)
         try:
+            check_all()
             main()
         except UserError as error:
             note.end("failed", str(error))

@@ -5,12 +5,17 @@ import subprocess
 import sys
 
 from shiyan import composition
-from shiyan.config import PARAMS_FILE, AllParams, read_params, validated
+from shiyan.config import PARAMS_FILE, all_sections, check_all
 from shiyan.jsonl import replacing
 
 WAYS_OUT = (
     "`shiyan compose` goes back to conf/; `shiyan keep NAME` keeps these values as "
     "conf/experiment/NAME.yaml"
+)
+
+EDITED = (
+    "if you edited conf/, `shiyan compose` takes your edit over into params.yaml; if you edited "
+    "params.yaml, `shiyan keep NAME` keeps its values as conf/experiment/NAME.yaml"
 )
 
 
@@ -43,6 +48,8 @@ def compare(overrides: list[str], offer: bool) -> int:
     """
     if composition.check(overrides):
         return 0
+    if PARAMS_FILE.exists():
+        all_sections()
     found = composition.differences(overrides)
     rewritten = offer and differs_from_commit()
     say = [
@@ -53,10 +60,10 @@ def compare(overrides: list[str], offer: bool) -> int:
     say += [f"  {key}: conf/ says {a!r}, {PARAMS_FILE} says {b!r}" for key, (a, b) in found.items()]
     if not found:
         say.append("  the same values, written in another way")
-    print("\n".join([*say, WAYS_OUT]), file=sys.stderr)
+    print("\n".join([*say, WAYS_OUT if rewritten else EDITED]), file=sys.stderr)
     if not rewritten:
         return 1
-    validated("", AllParams, read_params(), str(PARAMS_FILE))
+    check_all()
     print(f"going on with {PARAMS_FILE} as it stands", file=sys.stderr)
     return 0
 

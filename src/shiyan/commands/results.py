@@ -128,7 +128,7 @@ def ci_table(found: list[tuple[headlines.Path, Mapping[str, Any]]]) -> Table:
 
 
 ERRORS = {
-    "constructed_absolute_error": "error (constructed)",
+    "constructed_absolute_error": "error of 内容 (constructed)",
     "human_error": "error (people)",
     "published_error": "error (published)",
 }
@@ -144,7 +144,7 @@ def judge_table(found: list[tuple[headlines.Path, Mapping[str, Any]]]) -> Table:
         "another poem, which deserves 0 for content",
         "judge",
         *errors.values(),
-        "replies scored",
+        "replies read whole",
         "n",
         "unscored",
     )
