@@ -196,7 +196,7 @@ def test_what_is_not_there_is_said(paths):
     with pytest.raises(UserError, match="the stage judge writes it"):
         list(of_judging.tables(paths))
     paths.judge_metrics.write_text("{", encoding="utf-8")
-    with pytest.raises(UserError, match="is no JSON"):
+    with pytest.raises(UserError, match="is not valid JSON"):
         list(of_judging.tables(paths))
     nothing = Evaluation([], [], [], POLLER, {}, **DRAWN).metrics({}) | {"probes": {}}
     write_metrics(paths.judge_metrics, nothing)

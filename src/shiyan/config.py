@@ -523,6 +523,17 @@ class DimensionJudgeParams(Params):
     prompt: str
 
 
+ProbeName = Literal[
+    "other_poem",
+    "empty",
+    "swapped_content",
+    "first_sentence",
+    "praise",
+    "orders",
+    "orders_in_poem",
+]
+
+
 class JudgeParams(Params):
     models: Names = Field(min_length=1)
     prompts: Annotated[
@@ -543,18 +554,7 @@ class JudgeParams(Params):
     same poems' readings of all (Poller, section 8); others are judged by `models`."""
     structured: bool = False
     """Ask for JSON, held to a schema, where a judge's server can do that."""
-    probes: tuple[
-        Literal[
-            "other_poem",
-            "empty",
-            "swapped_content",
-            "first_sentence",
-            "praise",
-            "orders",
-            "orders_in_poem",
-        ],
-        ...,
-    ] = ()
+    probes: tuple[ProbeName, ...] = ()
     """Doctored readings judged beside the true ones: does the judge notice?"""
     probe_prompts: tuple[str, ...] | None = None
     """Of `prompts`, those that the probes are judged with; null: all."""

@@ -4,7 +4,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -12,7 +11,7 @@ from rich.table import Table
 
 from shiyan.config import PathsParams, load_params
 from shiyan.errors import UserError
-from shiyan.report import headlines
+from shiyan.report import documents, headlines
 
 WIDTH = 118
 """Of the tables where the output is a file or a pipe."""
@@ -34,20 +33,21 @@ def run(arguments: argparse.Namespace) -> int:
         "train_roberta": paths.trained_metrics,
         "zero_shot_score": paths.zero_shot_metrics,
     }
-    documents = {stage: read(path) for stage, path in files.items() if path.exists()}
+    read = {stage: documents.metrics_of(path) for stage, path in files.items()}
+    found = {stage: document for stage, document in read.items() if document is not None}
     for stage, path in files.items():
-        if stage not in documents:
+        if stage not in found:
             sys.stderr.write(f"{path} is not there yet; `dvc repro {stage}` writes it\n")
-    if not documents:
+    if not found:
         raise UserError("there are no results yet; `make run` runs the pipeline", 1)
     if arguments.json:
-        for stage, document in documents.items():
+        for stage, document in found.items():
             for name, estimate in headlines.estimates(document):
                 line = {"stage": stage, "name": "/".join(name), **estimate}
                 print(json.dumps(line, ensure_ascii=False))
         return 0
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
-    for table in tables(documents):
+    for table in tables(found):
         # Printed apart: a title inside would be wrapped to the table's own width.
         title, table.title = table.title, None
         console.print(title, style="bold")
@@ -55,14 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
         console.print()
     console.print(WHERE)
     return 0
-
-
-def read(path: Path) -> Mapping[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is not valid JSON ({error}); `dvc repro` writes it anew") from None
-    return content if isinstance(content, dict) else {}
 
 
 def tables(documents: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:

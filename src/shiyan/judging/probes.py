@@ -15,23 +15,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any
 
+from shiyan.config import ProbeName
 from shiyan.judging.evaluate import Scores
 from shiyan.judging.prose import section_span
 from shiyan.judging.rubric import Rubric
 from shiyan.metrics import mean_estimate
 from shiyan.records import Judgment, Poem, Understanding
 
-ProbeName = Literal[
-    "other_poem",
-    "empty",
-    "swapped_content",
-    "first_sentence",
-    "praise",
-    "orders",
-    "orders_in_poem",
-]
 CONTENT = "内容"
 EMPTY = "（读者没有写任何理解。）"
 PRAISE = (

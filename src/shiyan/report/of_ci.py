@@ -5,18 +5,13 @@ the LLMs': nobody keeps a standard form that poets do not keep either.
 """
 
 import csv
-import json
 from collections.abc import Iterator, Mapping
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from shiyan.config import PathsParams
-from shiyan.errors import UserError
+from shiyan.report.documents import Document, metrics_of, needed_metrics_of, packaged
 from shiyan.report.table import Cell, Table, estimate
 
-Document = Mapping[str, Any]
 Source = tuple[str, str, Document]
 """Generator, prompt and the numbers of both; of the human ci `HUMAN`, "" and theirs."""
 
@@ -49,13 +44,8 @@ def tables(paths: PathsParams) -> Iterator[Table]:
     Raises:
         UserError: eval_ci has not run.
     """
-    ci = document(paths.ci_metrics)
-    if ci is None:
-        raise UserError(
-            f"{paths.ci_metrics} does not exist; the stage eval_ci writes it, so run "
-            "`dvc repro eval_ci` first"
-        )
-    collected, judged = document(paths.collect_metrics), document(paths.judge_metrics)
+    ci = needed_metrics_of(paths.ci_metrics, "eval_ci")
+    collected, judged = metrics_of(paths.collect_metrics), metrics_of(paths.judge_metrics)
     counts = (collected or {}).get("source") or {}
     yield table_1(ci, counts)
     if counts:
@@ -92,23 +82,9 @@ def figures(paths: PathsParams, folder: Path) -> Iterator[Path]:
 # --- what is read -------------------------------------------------------------------
 
 
-def document(path: Path) -> Document | None:
-    """A metrics file; None where its stage has not run."""
-    if not path.exists():
-        return None
-    try:
-        found: Document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is no JSON ({error}); run its stage again") from error
-    return found
-
-
-@cache
 def published() -> Document:
     """The paper's Tables 1-3, percent as printed."""
-    text = (files("shiyan") / "data/published/cciv.json").read_text(encoding="utf-8")
-    found: Document = json.loads(text)
-    return found
+    return packaged("published/cciv.json")
 
 
 def cipai_rows(path: Path) -> list[dict[str, str]]:

@@ -4,18 +4,14 @@ What the paper prints stands beside ours where the prompts are the paper's (`pol
 prompts for ci (`poller_ci`) are others, so that their numbers are shown alone.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from shiyan.config import PathsParams
 from shiyan.errors import UserError
+from shiyan.report.documents import Document, needed_metrics_of, packaged
 from shiyan.report.table import Cell, Table, estimate
 
-Document = Mapping[str, Any]
 AVERAGE = "Avg"
 BASELINE = "P0"
 RUN, PAPER = "this run", "Poller"
@@ -33,7 +29,7 @@ def tables(paths: PathsParams) -> Iterator[Table]:
     Raises:
         UserError: the judge stage has not run.
     """
-    found = document(paths.judge_metrics)
+    found = needed_metrics_of(paths.judge_metrics, "judge")
     if not found["judges"] and found["counts"]["judgments"] == 0:
         raise UserError(
             f"{paths.judge_metrics} has no judgment: nothing was read; set "
@@ -65,7 +61,7 @@ def figures(paths: PathsParams, folder: Path) -> Iterator[Path]:
     """Judge error by dimension, a panel a judge."""
     from shiyan.report.judging_figures import errors_by_dimension
 
-    found = document(paths.judge_metrics)
+    found = needed_metrics_of(paths.judge_metrics, "judge")
     drawn = errors_by_dimension(error_series(found), folder / "error_by_dimension.png")
     if drawn is not None:
         yield drawn
@@ -74,29 +70,9 @@ def figures(paths: PathsParams, folder: Path) -> Iterator[Path]:
 # --- what is read -------------------------------------------------------------------
 
 
-def document(path: Path) -> Document:
-    """metrics/judge.json.
-
-    Raises:
-        UserError: it is not there, or no JSON.
-    """
-    if not path.exists():
-        raise UserError(
-            f"{path} does not exist; the stage judge writes it, so run `dvc repro judge` first"
-        )
-    try:
-        found: Document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is no JSON ({error}); run its stage again") from error
-    return found
-
-
-@cache
 def published() -> Document:
     """What the paper prints; see data/published/poller.md."""
-    text = (files("shiyan") / "data/published/poller.json").read_text(encoding="utf-8")
-    found: Document = json.loads(text)
-    return found
+    return packaged("published/poller.json")
 
 
 def beside_paper(found: Document) -> bool:

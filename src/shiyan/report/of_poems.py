@@ -4,10 +4,7 @@ The human poems stand beside each LLM's, and what the paper prints beside both. 
 here needs a model: lengths, words and asked counts are read off the poems.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from shiyan.errors import UserError
 from shiyan.jsonl import read_records
 from shiyan.metrics import Estimate, mean_estimate
 from shiyan.records import Poem
+from shiyan.report.documents import Document, metrics_of, packaged
 from shiyan.report.statistics import by_source, length_statistics
 from shiyan.report.table import Cell, Table, estimate
 from shiyan.report.words import Words, emotion_lists, not_nouns, segmenter, words_of
@@ -82,12 +80,9 @@ def poems_of(paths: PathsParams) -> list[Poem]:
     return [poem for path in there for poem in read_records(path, Poem)]
 
 
-@cache
-def published() -> Mapping[str, Any]:
+def published() -> Document:
     """The paper's Tables 1, 8 and 9."""
-    path = files("shiyan") / "data/published/aigenpoetry_poems.json"
-    found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    return packaged("published/aigenpoetry_poems.json")
 
 
 def printed(table: str, sources: Sources, modern: bool) -> Iterator[tuple[str, Any]]:
@@ -288,9 +283,10 @@ def _share(hits: Sequence[bool], groups: Sequence[str]) -> Estimate:
 
 def kept_counts(paths: PathsParams) -> Table | None:
     """How well asked numbers of stanzas and lines were kept; None where none was asked."""
-    if not paths.generate_metrics.exists():
+    found = metrics_of(paths.generate_metrics)
+    if found is None:
         return None
-    structure = json.loads(paths.generate_metrics.read_text(encoding="utf-8"))["structure"]
+    structure = found["structure"]
     rows: list[Sequence[Cell]] = []
     for generator, prompts in structure.items():
         for prompt, cell in prompts.items():

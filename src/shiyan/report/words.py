@@ -5,17 +5,16 @@ wheel. Words that are not in it are not guessed: in verse the guess glues charac
 meet by chance (光落), and of eighty 风 finds thirty. A line's end ends a word.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from importlib.resources import files
-from typing import Any, Literal
+from typing import Literal
 
 from shiyan import poem as parser
 from shiyan.records import Poem
+from shiyan.report.documents import Document, packaged
 from shiyan.twins import simplified
 
 Tagged = tuple[str, str]
@@ -25,12 +24,8 @@ Lists = Mapping[str, frozenset[str]]
 """Emotion -> the words that name it."""
 
 
-@cache
-def _data() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(
-        (files("shiyan") / "data/words.json").read_text(encoding="utf-8")
-    )
-    return found
+def _data() -> Document:
+    return packaged("words.json")
 
 
 @cache
