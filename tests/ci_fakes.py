@@ -3,6 +3,7 @@
 import random
 
 from shiyan.ci.form import Variant
+from shiyan.records import Generation, Poem
 
 LEVEL = "天山风云花春江楼秋人"
 OBLIQUE = "月水雨柳雪夜酒客日影"
@@ -29,3 +30,24 @@ HUANXISHA = (
     "野渡无人落日残。西风吹雨上危栏。一江秋水向东寒。\n\n"
     "旧梦已随云影散，新愁还共雁声还。梅花消息隔千山。"
 )
+
+
+def ci(poem_id: str, text: str, cipai: str, source: tuple[str, str] | None = None, sample=0):
+    """A ci by a person, or by a source (generator, prompt)."""
+    generation = source and Generation(
+        generator=source[0],
+        prompt_id=source[1],
+        seed_poem_id=None,
+        sample_index=sample,
+        theme="听雨",
+        reply_sha256="0",
+    )
+    return Poem(
+        poem_id=poem_id,
+        title=cipai,
+        text=text,
+        genre="ci",
+        author="a",
+        cipai=cipai,
+        generation=generation or None,
+    )

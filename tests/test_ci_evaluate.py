@@ -6,33 +6,14 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from ci_fakes import HUANXISHA, RUMENGLING, realised
+from ci_fakes import HUANXISHA, RUMENGLING, ci, realised
 
 from shiyan.ci.check import Checker
 from shiyan.ci.evaluate import COLUMNS, Evaluation, Row, rank_correlations, write_table
 from shiyan.metrics import write_metrics
-from shiyan.records import CiCheck, Generation, Poem, Reply
+from shiyan.records import CiCheck, Poem, Reply
 
 CHECKER = Checker()
-
-
-def ci(poem_id: str, text: str, cipai: str, source: tuple[str, str] | None = None, sample=0):
-    made = source and Generation(
-        generator=source[0],
-        prompt_id=source[1],
-        seed_poem_id=None,
-        sample_index=sample,
-        reply_sha256="0",
-    )
-    return Poem(
-        poem_id=poem_id,
-        title=cipai,
-        text=text,
-        genre="ci",
-        author="a",
-        cipai=cipai,
-        generation=made or None,
-    )
 
 
 def missing(reply_id: str, cipai: str, source: tuple[str, str], reason: str) -> Reply:

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from ci_fakes import HUANXISHA, RUMENGLING, realised
+from ci_fakes import HUANXISHA, RUMENGLING, ci, realised
 
 from shiyan.ci.check import Checker
 from shiyan.ci.evaluate import Evaluation, Row, write_table
@@ -15,7 +15,7 @@ from shiyan.jsonl import write_records
 from shiyan.judging.quality import evaluate_quality
 from shiyan.judging.rubric import CI_QUALITY
 from shiyan.metrics import Estimate, write_metrics
-from shiyan.records import Generation, Judgment, Poem, Reply
+from shiyan.records import Judgment, Reply
 from shiyan.report import ci_figures, of_ci
 from shiyan.report.ci_quality import correlation, form_and_quality
 from shiyan.report.table import Table
@@ -24,26 +24,6 @@ ROOT = Path(__file__).resolve().parent.parent
 CHECKER = Checker()
 LING = realised(CHECKER.catalogue["浪淘沙令"].standard)
 BROKEN = HUANXISHA.replace("一江", "一大江")
-
-
-def ci(poem_id: str, text: str, cipai: str, source: tuple[str, str] | None = None, sample=0):
-    generation = source and Generation(
-        generator=source[0],
-        prompt_id=source[1],
-        seed_poem_id=None,
-        sample_index=sample,
-        theme="听雨",
-        reply_sha256="0",
-    )
-    return Poem(
-        poem_id=poem_id,
-        title=cipai,
-        text=text,
-        genre="ci",
-        author="a",
-        cipai=cipai,
-        generation=generation or None,
-    )
 
 
 def reply(poem_id: str, source: tuple[str, str], cipai: str, **changes) -> Reply:

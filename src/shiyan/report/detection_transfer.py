@@ -25,8 +25,7 @@ def _transferred(
     name: str,
     caption: str,
     settings: Sequence[Setting],
-    heads: tuple[str, str],
-    table: int | None,
+    table: int | None = None,
 ) -> Table:
     """A row a setting and detector that has scores for it."""
     rows: list[list[Cell]] = []
@@ -66,7 +65,8 @@ def _transferred(
         caption,
         [
             *(["generator"] if by_generator else []),
-            *heads,
+            "learnt from",
+            "tested on",
             "detector",
             "macro-F1",
             *(["macro-F1 (AIGenPoetry)"] if table else []),
@@ -84,7 +84,6 @@ def table_4(grid: Grid) -> Table:
         "table_4",
         "Learnt from one kind of prompts, tested on others (AIGenPoetry, Table 4).",
         grid.protocol.of_kind("out_of_domain"),
-        ("learnt from", "tested on"),
         4,
     )
 
@@ -100,7 +99,6 @@ def temperatures(grid: Grid) -> Iterator[Table]:
             f"table_{number_}",
             f"Temperatures, {whose} (AIGenPoetry, Table {number_}).",
             chosen,
-            ("learnt from", "tested on"),
             number_,
         )
 
@@ -111,8 +109,6 @@ def transfer(grid: Grid) -> Table:
         "generator_transfer",
         "Learnt from one generator, tested on another.",
         grid.protocol.of_kind("generator"),
-        ("learnt from", "tested on"),
-        None,
     )
 
 
@@ -122,8 +118,6 @@ def without_generator(grid: Grid) -> Table:
         "leave_one_generator_out",
         "Tested on a generator that was left out of learning, on the test fold's human poems.",
         grid.protocol.of_kind("generator_left_out"),
-        ("learnt from", "tested on"),
-        None,
     )
 
 
@@ -135,8 +129,6 @@ def without_poet(grid: Grid) -> Table:
         "leave_one_poet_out",
         "Tested on a poet that was left out of learning, with all imitations of the poet's poems.",
         settings,
-        ("learnt from", "tested on"),
-        None,
     )
     rows = [row for detector in grid.detectors if (row := _pooled(grid, settings, detector))]
     pooled = (
