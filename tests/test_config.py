@@ -92,11 +92,15 @@ def test_a_missing_value_is_named():
         composed("corpus=files", "corpus.genre=modern")
 
 
-@pytest.mark.parametrize("role", ["generate.models", "judge.models"])
-def test_a_model_named_twice_would_count_twice_and_is_refused(role):
+def test_a_model_named_twice_is_taken_once():
     twice = "[qwen2.5-coder-0.5b,qwen2.5-coder-0.5b]"
-    with pytest.raises(UserError, match=r"qwen2\.5-coder-0\.5b stands here more than once"):
-        composed(f"{role}={twice}")
+    found = composed(f"generate.models={twice}", f"judge.models={twice}")
+    assert found.generate.models == found.judge.models == ("qwen2.5-coder-0.5b",)
+
+
+def test_a_judge_prompt_that_is_none_is_refused_before_anything_runs():
+    with pytest.raises(UserError, match=r"no judge prompt 'P9'; allowed are P0, .*P4"):
+        composed("judge.prompts=[P0,P9]")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """P0 … P4 differ by their switches and by nothing else; judged text stays text."""
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from shiyan.config import PromptTexts, load_params
+from shiyan.config import JudgePromptId, PromptTexts, load_params
 from shiyan.errors import UserError
 from shiyan.jsonl import read_objects, read_records
 from shiyan.judging.prompts import (
@@ -174,3 +175,7 @@ def test_bundled_personas():
         assert persona.sources, persona.poet_id
         assert persona.basic_information.startswith(persona.poet_id)
     assert len(list(read_objects(PERSONAS))) == len(personas)
+
+
+def test_params_admit_the_prompts_that_there_are():
+    assert get_args(JudgePromptId) == tuple(POLLER_PROMPTS)

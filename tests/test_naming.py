@@ -40,7 +40,9 @@ def test_every_name_is_legal_and_turns_back(path):
     name = legal_name(*path)
     _validate_metric_name(name)
     assert len(name) <= LONGEST
-    assert original_path(name) == path
+    # Escapes may make even these too long; a name that was cut needs its list.
+    long_names = {name: uncut_name(*path)} if is_shortened(name) else {}
+    assert original_path(name, long_names) == path
 
 
 @given(PATHS, PATHS)

@@ -8,7 +8,7 @@ stop a stage with one sentence before any work is done.
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -52,16 +52,8 @@ def _given(path: str) -> str:
     return path
 
 
-def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        # What is named twice would be asked once and counted twice.
-        raise ValueError(f"{', '.join(twice)} stands here more than once; name each once")
-    return names
-
-
-Names = Annotated[tuple[str, ...], AfterValidator(_each_once)]
-"""Names of models or prompts, each once."""
+Names = Annotated[tuple[str, ...], AfterValidator(lambda names: tuple(dict.fromkeys(names)))]
+"""Names of models or prompts: one that stands twice is taken once, else it would count twice."""
 
 # --- what is worked on -------------------------------------------------------------
 
@@ -523,6 +515,7 @@ class DimensionJudgeParams(Params):
     prompt: str
 
 
+JudgePromptId = Literal["P0", "P1", "P2", "P3", "P4"]
 ProbeName = Literal[
     "other_poem",
     "empty",
@@ -536,9 +529,8 @@ ProbeName = Literal[
 
 class JudgeParams(Params):
     models: Names = Field(min_length=1)
-    prompts: Annotated[
-        tuple[Literal["P0", "P1", "P2", "P3", "P4"], ...], AfterValidator(_each_once)
-    ] = Field(min_length=1)
+    prompts: Names = Field(min_length=1)
+    """Of P0 … P4."""
     prompt_set: Literal["poller", "poller_ci"]
     temperature: float = Field(ge=0)
     top_p: float = Field(gt=0, le=1)
@@ -597,6 +589,18 @@ class AllParams(Params):
                 raise ValueError(
                     f"{role} names the model {name!r}, which is none of conf/model/ that the "
                     f"defaults of conf/config.yaml list; known are {', '.join(self.models)}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def judges_prompts_are_known(self) -> "AllParams":
+        known = get_args(JudgePromptId)
+        of_one = (judge.prompt for judge in self.judge.by_dimension.values())
+        for prompt in (*self.judge.prompts, *of_one):
+            if prompt not in known:
+                raise ValueError(
+                    f"judge.prompts: there is no judge prompt {prompt!r}; "
+                    f"allowed are {', '.join(known)}"
                 )
         return self
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
 
 from shiyan.errors import UserError
 from shiyan.judging.rubric import Rubric
@@ -12,8 +11,6 @@ from shiyan.records import Persona, Poem, Understanding
 
 Texts = Mapping[str, str]
 """Pieces of a prompt set, as conf/prompt/ holds them."""
-
-PromptId = Literal["P0", "P1", "P2", "P3", "P4"]
 
 
 class Answer(Enum):
