@@ -6,6 +6,8 @@
 
 PYTHON ?= python3.11
 VENV := .venv
+PIP = $(VENV)/bin/python -m pip install -q --disable-pip-version-check
+PIP_FAILED = { echo "error: pip could not install the packages (its own lines stand above); they come from a Python package index, so set-up needs a network or an index that pip is configured for; 'make setup' goes on where it stopped" >&2; exit 2; }
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
@@ -23,9 +25,9 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) (about three minutes the first time)"
 	@# torch first: the packages after it would else draw a build of their own choosing.
-	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0
-	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check -r requirements.lock
-	@$(VENV)/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PIP) torch==2.13.0 || $(PIP_FAILED)
+	@$(PIP) -r requirements.lock || $(PIP_FAILED)
+	@$(PIP) --no-deps --no-build-isolation -e . || $(PIP_FAILED)
 	@touch $@
 
 models: setup

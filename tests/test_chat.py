@@ -235,6 +235,17 @@ def test_what_may_pass_is_tried_again(tmp_path, waits, answer):
         assert len(waits) == 1
 
 
+def test_a_reason_to_wait_is_told_once(tmp_path, waits, capfd):
+    answers = [fails(503, "overloaded"), fails(503, "overloaded"), says("4")]
+    with serving(answers) as server, open_chat(server, tmp_path) as chat:
+        chat.ask(request())
+    told = [line for line in capfd.readouterr().err.splitlines() if "notice: scripted" in line]
+    assert len(waits) == 2
+    assert len(told) == 1
+    assert "overloaded" in told[0]
+    assert "trying again" in told[0]
+
+
 def test_tries_end_in_a_reason_with_the_servers_own_words(tmp_path, waits):
     with serving([fails(503, "still warming up")]) as server, open_chat(server, tmp_path) as chat:
         outcome = chat.ask(request())

@@ -100,6 +100,8 @@ def test_an_unscored_row_is_null_counted_and_exits_1(capsys, poem):
         ('{"id": 1}', r":1 has no text"),
         ('{"id": 1, "text": "山"}\n{"id": "1", "text": "水"}', r":2 has the id '1' of line 1"),
         ("{", r":1 is not valid JSON"),
+        ("", r" holds no row; a row is"),
+        ("\n\n", r" holds no row; a row is"),
     ],
 )
 def test_a_bad_row_is_named_by_file_and_line(poem, rows, complaint):

@@ -92,6 +92,13 @@ def test_a_missing_value_is_named():
         composed("corpus=files", "corpus.genre=modern")
 
 
+def test_a_key_is_named_as_it_is_spelt_in_conf():
+    with pytest.raises(UserError, match=r"'corpus\.path' is 7"):
+        composed("corpus=files", "corpus.genre=modern", "corpus.path=7")
+    with pytest.raises(UserError, match=r"params\.yaml: judge\.prompts: |conf.*: judge\.prompts: "):
+        composed("judge.prompts=[P9]")
+
+
 def test_a_model_named_twice_is_taken_once():
     twice = "[qwen2.5-coder-0.5b,qwen2.5-coder-0.5b]"
     found = composed(f"generate.models={twice}", f"judge.models={twice}")

@@ -25,6 +25,7 @@ def project(tmp_path, monkeypatch) -> Path:
     for name in [n for n in os.environ if n.startswith(("DVC_", "MLFLOW_", "SHIYAN_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("SHIYAN_MODELS", str(tmp_path / "models"))
+    (tmp_path / ".git").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -119,6 +120,14 @@ def test_npm_is_missed_only_where_it_is_needed(project, monkeypatch):
     monkeypatch.chdir(project)
     monkeypatch.setenv("PATH", "")
     assert list(doctor.corpus()) == []
+
+
+def test_a_folder_that_is_no_git_repository_is_told(project):
+    assert [finding.about for finding in doctor.place()] == ["folder"]
+    (project / ".git").rmdir()
+    folder, git = doctor.place()
+    assert folder.is_well
+    assert "no git repository" in git.says
 
 
 def test_a_stage_that_outlived_its_pipeline_is_told(project):

@@ -292,6 +292,7 @@ class Chat:
         self._not_before = 0.0
         self._refused = 0
         self._failed_in_a_row = 0
+        self._told: set[str] = set()
         self._secrets: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
@@ -539,9 +540,23 @@ class Chat:
                 "replies are kept, so run again then"
             )
         wait = asked if asked is not None else self._patience.backoff(tried)
+        self._tell_waiting(again, wait)
         if again.kind == "unavailable":
             self._not_before = max(self._not_before, time.monotonic() + wait)
         await _sleep(wait)
+
+    def _tell_waiting(self, again: Again, wait: float) -> None:
+        """Say once a reason why nothing seems to happen; a bar that stands still does not."""
+        from tqdm import tqdm
+
+        reason = self._hidden(again.reason)
+        if reason not in self._told:
+            self._told.add(reason)
+            tqdm.write(
+                f"notice: {self.name} at {self._where()}: {reason}; trying again in {wait:.0f} s, "
+                f"at most {self._patience.tries} times a request",
+                file=sys.stderr,
+            )
 
     async def _try(
         self, client: Any, request: ChatRequest

@@ -629,6 +629,9 @@ class AllParams(Params):
 
 P = TypeVar("P", bound=BaseModel)
 
+KINDS = frozenset({"songci", "files", "modern_git", "local", "hub", "api", "scratch"})
+"""What `kind` may be; pydantic puts it into the location of what such a mapping holds."""
+
 
 def read_params(path: Path = PARAMS_FILE) -> dict[str, Any]:
     """params.yaml as plain values, by YAML 1.2 rules (3e-05 is a number).
@@ -668,7 +671,7 @@ def validated(section: str, model: type[P], values: Any, where: str) -> P:
         if (first := gravest(error))["type"] == "extra_forbidden":
             allowed = f"; allowed are {', '.join(fields_at(model, first['loc'][:-1]))}"
         prefix = f"{section}: " if section else ""
-        raise UserError(f"{where}: {prefix}{describe(error)}{allowed}", 2) from error
+        raise UserError(f"{where}: {prefix}{describe(error, KINDS)}{allowed}", 2) from error
 
 
 def fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:

@@ -50,10 +50,14 @@ def gravest(error: ValidationError) -> ErrorDetails:
     return min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
 
 
-def describe(error: ValidationError) -> str:
-    """What pydantic minds most, in one clause: key, complaint, what came."""
+def describe(error: ValidationError, tags: frozenset[str] = frozenset()) -> str:
+    """What pydantic minds most, in one clause: key, complaint, what came.
+
+    Args:
+        tags: parts of a location that name a union's case and are no key of the user's.
+    """
     first = gravest(error)
-    key = ".".join(str(part) for part in first["loc"]) or "the record"
+    key = ".".join(str(part) for part in first["loc"] if part not in tags) or "the record"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     if first["type"] == "extra_forbidden":
         return f"unknown key {key!r}{more}"
@@ -61,7 +65,8 @@ def describe(error: ValidationError) -> str:
         return f"{key!r} is missing{more}"
     if first["type"] == "value_error":
         # A validator of ours says it in its own words.
-        return f"{key}: {first['ctx']['error']}{more}"
+        where = f"{key}: " if first["loc"] else ""
+        return f"{where}{first['ctx']['error']}{more}"
     return f"{key!r} is {first['input']!r}: {first['msg'][0].lower()}{first['msg'][1:]}{more}"
 
 

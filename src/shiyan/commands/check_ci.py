@@ -90,7 +90,7 @@ def rows(path: Path, cipai: str | None) -> Iterator[tuple[str, str | None, str]]
     """(id, cipai, text) of every row; further fields are passed over with one notice.
 
     Raises:
-        UserError: a row without id or text, or an id that comes twice.
+        UserError: no row at all, one without id or text, or an id that comes twice.
     """
     seen: dict[str, int] = {}
     ignored: set[str] = set()
@@ -108,6 +108,8 @@ def rows(path: Path, cipai: str | None) -> Iterator[tuple[str, str | None, str]]
             )
         named = cipai or row.get("cipai")
         yield str(poem_id), None if named is None else str(named), row["text"]
+    if not seen:
+        raise UserError(f'{path} holds no row; a row is {{"id": …, "cipai": …, "text": …}}')
     if ignored:
         print(f"{path}: not used: {', '.join(sorted(ignored))}", file=sys.stderr)
 

@@ -122,6 +122,12 @@ def place() -> Iterator[Finding]:
         "make no workspaces for `dvc exp run --temp` and the queue; move the project for these"
     )
     yield Finding("folder", f"{root}{limits}")
+    if not (project_root() / ".git").exists():
+        yield Finding(
+            "git",
+            f"{root} is no git repository, which DVC needs",
+            "clone the project, or `git init`",
+        )
 
 
 def disk() -> Iterator[Finding]:
