@@ -35,6 +35,7 @@ CI = {
     "human": {"structure_standard": estimate(0.9), "structure_any": estimate(0.95)},
     "generated": {"small": {"direct": {"structure_any": estimate(0.25, 29, 1)}}},
 }
+OPTIONAL = {"structure_any_optional": estimate(0.99), "tonal_any_optional": estimate(0.98)}
 JUDGE = {
     "judges": {
         "small": {
@@ -82,13 +83,22 @@ def test_the_table_shows_every_number_with_interval_and_counts(project, capsys):
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "lrr zero-shot 0.750 [0.650, 0.850] 0.500 [0.400, 0.600] 58 2" in lines
     assert "binoculars zero-shot — 0.250 [0.150, 0.350] 60 0" in lines
-    assert "human 0.900 [0.800, 1.000] — — 60 0" in lines
+    assert "human 0.900 [0.800, 1.000] 0.950 [0.850, 1.050] — 60 0" in lines
     assert "small · P0 62.5 [62.4, 62.6] — 0.50 [0.40, 0.60] 2 1" in lines
     assert "small · P3 — 12.5 [12.4, 12.6] — 60 0" in lines
     assert "error of 内容 (constructed)" in out
     assert "make ui" in out
     assert "metrics/detection_trained.json is not there yet; `dvc repro train_roberta`" in err
     assert max(map(len, out.splitlines())) <= 118
+
+
+def test_ci_are_shown_in_the_papers_reading_of_du_alone(project, capsys):
+    strict = {"structure_any": estimate(0.5), "tonal_any": estimate(0.25)}
+    write_metrics(Path("metrics/ci.json"), {"human": strict | OPTIONAL, "generated": {}})
+    dispatch(["results"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "strictly: 读 is a line break" in out
+    assert "human — 0.500 [0.400, 0.600] 0.250 [0.150, 0.350] 60 0" in out
 
 
 def test_json_is_one_number_a_line_with_its_reason(project, capsys):

@@ -103,9 +103,10 @@ def detector_table(
 
 
 def ci_table(found: list[tuple[headlines.Path, Mapping[str, Any]]]) -> Table:
-    columns = ("structure_standard", "structure_any_optional", "tonal_any_optional")
+    columns = ("structure_standard", "structure_any", "tonal_any")
     table = new_table(
-        "Ci that keep their form (tone: of all characters, 0 where the structure is broken)",
+        "Ci that keep their form, strictly: 读 is a line break (tone: of all characters, 0 where "
+        "it is broken)",
         "written by",
         "standard form",
         "any form",
