@@ -109,12 +109,39 @@ def test_a_bad_row_is_named_by_file_and_line(poem, rows, complaint):
         dispatch(["check-ci", poem(rows, "mine.jsonl")])
 
 
-def test_a_file_that_is_not_there_or_not_utf8_is_one_sentence(tmp_path):
+def test_a_file_that_is_not_there_or_in_no_encoding_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match="does not exist"):
         dispatch(["check-ci", str(tmp_path / "none.txt")])
-    (tmp_path / "gbk.txt").write_bytes("春江花月夜".encode("gb18030"))
-    with pytest.raises(UserError, match=r"gbk\.txt:1 is not UTF-8"):
-        dispatch(["check-ci", str(tmp_path / "gbk.txt")])
+    (tmp_path / "odd.txt").write_bytes(b"\xff\x80\x81")
+    with pytest.raises(UserError, match=r"odd\.txt is not UTF-8 \(byte 1\)"):
+        dispatch(["check-ci", str(tmp_path / "odd.txt")])
+
+
+def test_a_file_in_gbk_is_read_and_named(capsys, tmp_path):
+    path = tmp_path / "gbk.txt"
+    path.write_bytes(HUANXISHA.encode("gbk"))
+    code, out, err = check(capsys, str(path))
+    assert code == 0
+    assert "浣溪沙/钦1, the standard form" in out
+    assert err == f"{path} was read as GB18030\n"
+
+
+def test_a_table_is_refused(poem):
+    with pytest.raises(UserError, match=r"poems\.csv is a table"):
+        dispatch(["check-ci", poem(f"id,text\n1,{HUANXISHA}", "poems.csv")])
+
+
+def test_an_empty_cipai_of_a_row_is_found_as_a_missing_one_is(capsys, poem):
+    path = poem(json.dumps({"id": "a", "cipai": "", "text": RUMENGLING}), "mine.jsonl")
+    code, out, _ = check(capsys, path)
+    assert (code, json.loads(out)["cipai"]) == (0, "如梦令")
+
+
+def test_a_text_too_long_to_read_or_to_compare_has_a_verdict(capsys, poem):
+    code, out, _ = check(capsys, poem("山水风云。" * 4001), "--cipai", "浣溪沙")
+    assert (code, "not scored: 20005 characters are too many" in out) == (1, True)
+    code, out, _ = check(capsys, poem("山水风云。" * 400), "--cipai", "浣溪沙")
+    assert (code, "broken: 0 by the paper's rule" in out) == (0, True)
 
 
 def test_an_unknown_cipai_is_refused_before_any_work(poem):

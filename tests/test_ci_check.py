@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shiyan.ci.align import MAX_UNITS, align
-from shiyan.ci.check import SCORES, Checker
+from shiyan.ci.check import LONGEST_TEXT, SCORES, Checker
+from shiyan.ci.nearest import MOST_GUESSES
 from shiyan.ci.pattern import Pattern, ToneCount
 
 
@@ -18,6 +19,8 @@ def checker():
 
 
 CHECKER = Checker()
+LONGEST_FORM = 56
+"""Lines of the longest form."""
 PATTERNS = [p for tune in CHECKER.catalogue.values() for p in CHECKER.patterns(tune)]
 
 
@@ -237,6 +240,52 @@ def test_a_hopeless_text_is_broken_and_not_compared(checker):
     assert any("too many to compare" in remark for remark in verdict.remarks)
 
 
+def test_more_characters_than_are_read_leave_a_text_unscored(checker):
+    record = checker.check("山" * (LONGEST_TEXT + 1), "浣溪沙").record("x", "浣溪沙")
+    assert record.unscored_reason == "20001 characters are too many; at most 20000 are read"
+    assert record.structure_any is None
+
+
+@pytest.mark.parametrize(
+    ("line", "other"),
+    [("野渡", "渡"), ("一江", "一大江"), ("梅花消息", "梅花新消息")],
+)
+def test_a_nameless_ci_with_a_slip_is_told_the_nearest_cipai_and_stays_unscored(
+    checker, line, other
+):
+    verdict = checker.check(HUANXISHA.replace(line, other))
+    (told,) = verdict.remarks
+    assert told.startswith(
+        "a guess, for no cipai is named: 浣溪沙 is nearest (浣溪沙/钦1, distance 1"
+    )
+    record = verdict.record("x", "")
+    assert (record.nearest, record.structure_any) == (None, None)
+    assert record.unscored_reason.startswith("no cipai is named")
+
+
+def test_a_guess_that_fits_badly_or_may_be_a_shi_is_hedged(checker):
+    assert not any("weak guess" in remark for remark in checker.check(RUMENGLING).remarks)
+    prose = "今天早上我去市场买了一些蔬菜和水果然后回家做了一顿丰盛的午餐和家人一起吃得很开心后来"
+    remarks = checker.check(prose).remarks
+    assert any(remark.startswith("a weak guess, only ") for remark in remarks)
+    shi = checker.check("山中春雨夜，江上白云秋。楼外无人到，天边有客愁。")
+    assert any("a shi's, 4 of 5 characters: it need not be" in remark for remark in shi.remarks)
+
+
+def test_an_empty_name_is_no_name(checker):
+    for name in ("", "  "):
+        assert checker.check(RUMENGLING, name).cipai.name == "如梦令"
+
+
+def test_a_plainly_wrong_cipai_is_no_slip(checker):
+    near = checker.check(HUANXISHA.replace("还共雁", "共雁"), "浣溪沙")
+    assert any("slip" in remark for remark in near.remarks)
+    lines = "。".join(["山水风云月"] * 8) + "山"
+    wrong = checker.check(lines, "浣溪沙")
+    assert wrong.nearest.distance > 2
+    assert not any("slip" in remark for remark in wrong.remarks)
+
+
 # --- alignment ------------------------------------------------------------------------
 
 
@@ -310,7 +359,8 @@ def test_no_text_of_up_to_20000_characters_raises(piece, times, cipai):
     verdict = CHECKER.check(text, cipai)
     tunes = [verdict.cipai] if verdict.cipai else []
     bound = sum((MAX_UNITS + 1) * (len(f.lengths) + 1) for t in tunes for f in t.variants)
-    assert verdict.n_compared <= bound
+    guesses = MOST_GUESSES * (MAX_UNITS + 1) * (LONGEST_FORM + 1)
+    assert verdict.n_compared <= (bound if cipai or tunes else guesses)
     record = verdict.record("x", cipai or "")
     for name in SCORES:
         assert getattr(record, name) is None or 0 <= getattr(record, name) <= 1

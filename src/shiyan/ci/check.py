@@ -10,13 +10,14 @@ is broken; a polyphone fits if any of its readings does, and so does a character
 book has: not knowing is no evidence against a poem. No rule of shi is applied.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
 from shiyan.ci.form import Catalogue, Cipai, Variant, load_catalogue
-from shiyan.ci.nearest import Nearest, NearestForms
+from shiyan.ci.nearest import MOST_EDITS, Nearest, NearestForms
 from shiyan.ci.pattern import Pattern, ToneCount
 from shiyan.ci.reading import FOREIGN, CiText, lengths, read_ci
 from shiyan.ci.rhyme import Rhymes, check_rhymes
@@ -35,6 +36,14 @@ PENALTY = 4
 """What a character that does not fit costs against one that does, in telling tunes of
 the same lines apart; forms with many 中 would win otherwise."""
 
+
+LONGEST_TEXT = 20_000
+"""Characters of a text that are read; a longer one is no ci."""
+FITTING_TONES, FITTING_RHYMES = 0.8, 0.6
+"""Shares of one-reading tones and of rhymes below which a tune that was only guessed is
+doubted: historic ci have 0.97 and 0.96 on average."""
+SLIP = 2
+"""Distance up to which a wrong number of characters may be a slip of the text."""
 
 LINES_OF_A_SHI = "lines_of_a_shi"
 """Among `NearestForm.kinds`: see `shi_shape`."""
@@ -128,7 +137,15 @@ class Checker:
         self.tones = tones or load_tones()
         self.nearest = NearestForms(self.tones)
         self._patterns: dict[str, tuple[Pattern, ...]] = {}
-        self._by_length: dict[int, list[Pattern]] = {}
+
+    @cached_property
+    def by_length(self) -> dict[int, list[Pattern]]:
+        """The forms of all tunes by their number of characters."""
+        found: dict[int, list[Pattern]] = {}
+        for tune in self.catalogue.values():
+            for pattern in self.patterns(tune):
+                found.setdefault(pattern.n, []).append(pattern)
+        return found
 
     def patterns(self, cipai: Cipai) -> tuple[Pattern, ...]:
         """A tune's forms, ready to be compared."""
@@ -141,11 +158,15 @@ class Checker:
 
         Args:
             text: of any shape, see `reading`.
-            cipai: its name; None takes it from the title, else the best match of all.
+            cipai: its name; None or "" takes it from the title, else the best match of all.
 
         A name that nobody knows makes the ci unscored, with the reason, and so does a
-        text without a Chinese character.
+        text without a Chinese character or with more than LONGEST_TEXT characters.
         """
+        if len(text) > LONGEST_TEXT:
+            reason = f"{len(text)} characters are too many; at most {LONGEST_TEXT} are read"
+            return Verdict(CiText("", 0, 0, 0), Sounds(0, 0, 0), unscored_reason=reason)
+        cipai = cipai if cipai and cipai.strip() else None
         read = read_ci(text, self.catalogue)
         verdict = self._check(read, cipai)
         if not verdict.structure_any_optional and read.title:
@@ -168,14 +189,43 @@ class Checker:
         elif text.title and text.title.cipai:
             tunes = text.title.cipai
         elif best := self.identify(text, sounds):
-            tunes = (self._tune_of(best),)
-            remarks = (*remarks, f"no cipai is named; {tunes[0].name} fits best of all")
+            return self._guessed(text, sounds, best)
         else:
-            reason = "no cipai is named, and no form of any has these lines"
-            return replace(unscored, unscored_reason=reason)
+            return self._nameless(unscored)
         verdicts = [self._measure(text, sounds, tune, remarks) for tune in tunes]
         # A name that several tunes share (乌夜啼) means the one whose form is kept.
         return max(verdicts, key=lambda v: (v.structure_any_optional, v.tonal_any_optional))
+
+    def _guessed(self, text: CiText, sounds: Sounds, best: Pattern) -> Verdict:
+        """By the tune that fits best of all, with the doubts that there are."""
+        tune = self._tune_of(best)
+        remarks = (*text.remarks, f"no cipai is named; {tune.name} fits best of all")
+        verdict = self._measure(text, sounds, tune, remarks)
+        if shape := shi_shape(text):
+            shi = f"its lines are a shi's, {shape}: it need not be a ci"
+            verdict = replace(verdict, remarks=(*verdict.remarks, shi))
+        return replace(verdict, remarks=(*verdict.remarks, *_doubts(verdict)))
+
+    def _nameless(self, unscored: Verdict) -> Verdict:
+        """Unscored, with a word on the form of any tune that comes nearest."""
+        text, before = unscored.text, self.nearest.n_compared
+        found = self.nearest.find_of_all(text, unscored.sounds, self._near_in_length(len(text)))
+        remarks = unscored.remarks
+        if found:
+            name, edits = self._tune_of(found.pattern).name, "; ".join(found.edits)
+            told = f"{found.pattern.name}, distance {found.distance}: {edits}"
+            remarks = (*remarks, f"a guess, for no cipai is named: {name} is nearest ({told})")
+        return replace(
+            unscored,
+            remarks=remarks,
+            n_compared=self.nearest.n_compared - before,
+            unscored_reason="no cipai is named, and no form of any has these lines",
+        )
+
+    def _near_in_length(self, n: int) -> list[Pattern]:
+        """The forms of all tunes that are at most MOST_EDITS characters longer or shorter."""
+        near = range(n - MOST_EDITS, n + MOST_EDITS + 1)
+        return [pattern for length in near for pattern in self.by_length.get(length, [])]
 
     def _tune_of(self, pattern: Pattern) -> Cipai:
         return self.catalogue[pattern.name.rpartition("/")[0]]
@@ -238,7 +288,7 @@ class Checker:
                 f"with {tune.name}, which has at most {longest}"
             )
             remarks = (*remarks, words)
-        elif 0 < abs(len(text) - nearest.pattern.n) < 3:
+        elif text_slips(text, nearest):
             words = "a slip of the text is possible: a character is easily lost or doubled"
             remarks = (*remarks, words)
         if nearest and shape:
@@ -274,11 +324,7 @@ class Checker:
 
         Among forms with the same lines tones and rhymes decide.
         """
-        if not self._by_length:
-            for tune in self.catalogue.values():
-                for pattern in self.patterns(tune):
-                    self._by_length.setdefault(pattern.n, []).append(pattern)
-        same = self._by_length.get(len(text), [])
+        same = self.by_length.get(len(text), [])
         fits = Pattern.fits_uncut if text.is_uncut else Pattern.fits
         found = [pattern for pattern in same if fits(pattern, text)]
         if len(found) < 2:
@@ -292,6 +338,25 @@ class Checker:
         right = pattern.fixed.bit_count() - wrong + rhymes.n_kept
         wrong += rhymes.n - rhymes.n_kept
         return right - PENALTY * wrong, pattern.fits_strictly(text)
+
+
+def text_slips(text: CiText, nearest: Nearest) -> bool:
+    """Is there a character or two too few or too many, and little else amiss?"""
+    return len(text) != nearest.pattern.n and nearest.distance <= SLIP
+
+
+def _doubts(verdict: Verdict) -> Iterator[str]:
+    """Why a tune that was guessed may be the wrong one."""
+    tone = verdict.tone.definite_share if verdict.tone else None
+    rhyme = verdict.rhymes.share if verdict.rhymes else None
+    compared = ("tones", tone, FITTING_TONES), ("rhymes", rhyme, FITTING_RHYMES)
+    wrong = [
+        f"{share:.0%} of {what}"
+        for what, share, enough in compared
+        if share is not None and share < enough
+    ]
+    if wrong:
+        yield f"a weak guess, only {' and '.join(wrong)} fit: name the cipai if you know it"
 
 
 def shi_shape(text: CiText) -> str | None:

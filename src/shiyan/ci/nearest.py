@@ -14,6 +14,10 @@ from shiyan.ci.tones import Sounds, ToneTable
 MAX_GAP = 12
 """Characters by which two pieces may differ for their tones to be compared."""
 KEPT_SHAPES = 20_000
+MOST_EDITS = 6
+"""Distance up to which a form is worth naming to a ci whose tune nobody has named."""
+MOST_GUESSES = 200
+"""Forms of all tunes that such a ci is compared with at most."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,40 @@ class NearestForms:
             if len(self._shapes) >= KEPT_SHAPES:
                 self._shapes.clear()
             self._shapes[key] = self._closest(text, tune, patterns)
-        pattern, alignment = self._shapes[key]
+        return self._told(text, sounds, *self._shapes[key])
+
+    def find_of_all(
+        self, text: CiText, sounds: Sounds, patterns: Sequence[Pattern]
+    ) -> Nearest | None:
+        """The nearest of any tunes' forms, the better in tone of several; None where none is."""
+        if len(text.units) > MAX_UNITS or text.is_uncut:
+            return None
+        breaks = text.hard | text.soft
+        soft = _flags(breaks, text.soft)
+        limit, nearest = MOST_EDITS, list[Nearest]()
+
+        def unmet(pattern: Pattern) -> int:
+            """Breaks that the form has neither counted from the start nor from the end."""
+            gap = len(text) - pattern.n
+            from_end = pattern.breaks << gap if gap > 0 else pattern.breaks >> -gap
+            return abs(gap) + (breaks & ~(pattern.breaks | from_end)).bit_count()
+
+        likely = sorted(patterns, key=unmet)
+        for pattern in likely[:MOST_GUESSES]:
+            caesura = _flags(pattern.breaks, pattern.caesuras)
+            alignment = align(text.units, soft, pattern.variant.lengths, caesura, limit)
+            self.n_compared += alignment.n_compared
+            if not alignment.steps or not is_close(alignment, pattern):
+                continue
+            if alignment.distance < limit:
+                limit, nearest = alignment.distance, []
+            nearest.append(self._told(text, sounds, pattern, alignment))
+        return max(nearest, key=lambda found: found.tonal or 0, default=None)
+
+    def _told(
+        self, text: CiText, sounds: Sounds, pattern: Pattern, alignment: Alignment
+    ) -> Nearest:
+        """An alignment with what it means for edits, tones and rhymes."""
         fit = _Fit(text, sounds, pattern)
         places = fit.rhyme_places(alignment.steps) if is_close(alignment, pattern) else []
         return Nearest(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shiyan.collection.encoding import decoded
 from shiyan.errors import UserError
 from shiyan.jsonl import read_objects
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from shiyan.ci.show import ShownLine
 
 LEGEND = "! breaks the form   ~ has both tones (多音)   入 entering, oblique   ？ in no rhyme book"
+TABLES = {".csv", ".tsv", ".xlsx", ".xls", ".json"}
 KNOWN = {"id", "poem_id", "cipai", "text"}
 
 
@@ -53,24 +55,27 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def poem_text(file: str) -> str:
-    """The text of a poem's file, which must be UTF-8.
+    """The text of a poem's file; an encoding other than UTF-8 is told.
 
     Raises:
-        UserError: the file is missing, a folder, or in another encoding.
+        UserError: the file is missing, a folder, a table, or in no known encoding.
     """
+    if Path(file).suffix.lower() in TABLES:
+        raise UserError(
+            f"{file} is a table, which would be read as one poem; give a .jsonl, or collect it "
+            "with corpus=files",
+            2,
+        )
     try:
         raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except FileNotFoundError:
         raise UserError(f"{file} does not exist; check the path") from None
     except OSError as error:
         raise UserError(f"{file} could not be read: {error.strerror}") from error
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise UserError(
-            f"{file}:{line} is not UTF-8; save the file as UTF-8 and run again"
-        ) from None
+    text, encoding = decoded(raw, file)
+    if encoding != "UTF-8":
+        print(f"{file} was read as {encoding}", file=sys.stderr)
+    return text
 
 
 def check_rows(checker: "Checker", path: Path, cipai: str | None) -> int:
@@ -106,8 +111,8 @@ def rows(path: Path, cipai: str | None) -> Iterator[tuple[str, str | None, str]]
             raise UserError(
                 f"{path}:{number} has the id {poem_id!r} of line {before}; make ids unique"
             )
-        named = cipai or row.get("cipai")
-        yield str(poem_id), None if named is None else str(named), row["text"]
+        named = cipai or str(row.get("cipai") or "").strip()
+        yield str(poem_id), named or None, row["text"]
     if not seen:
         raise UserError(f'{path} holds no row; a row is {{"id": …, "cipai": …, "text": …}}')
     if ignored:
@@ -194,11 +199,12 @@ def summary(verdict: "Verdict") -> Iterator["Text"]:
             f"{tone.fit}/{tone.n} of all ({tone.share:.1%})",
             good=tone.fit == tone.n,
         )
-    elif nearest and verdict.cipai:
+    elif verdict.cipai:
         yield Text.assemble((verdict.cipai.name, "bold"), f", {len(verdict.text)} characters")
         yield labelled(
             "structure", "broken: 0 by the paper's rule, strict and optional", good=False
         )
+    if nearest:
         yield labelled(
             "nearest", f"{nearest.pattern.name}, distance {nearest.distance}", good=False
         )
