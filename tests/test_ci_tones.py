@@ -3,8 +3,9 @@
 import pytest
 from ci_fakes import LEVEL, OBLIQUE
 
+from shiyan.ci.form import simplified
 from shiyan.ci.rhyme import check_rhymes
-from shiyan.ci.tones import load_tones
+from shiyan.ci.tones import ToneTable, load_tones
 
 
 @pytest.fixture(scope="module")
@@ -101,3 +102,22 @@ def test_an_unknown_character_is_no_evidence(tones):
     groups = [("甲", [(0, "平"), (1, "平"), (2, "平")])]
     assert check_rhymes("花□鸦", groups, tones).groups[0].kept == (True, None, True)
     assert check_rhymes("花□", [("甲", [(0, "平"), (1, "平")])], tones).share is None
+
+
+def test_a_ci_rhymes_alike_in_both_scripts(tones):
+    forms = {character: simplified(character) for character in tones.readings}
+    for character, form in forms.items():
+        # 薴 is simplified to 苧, which OpenCC takes for another traditional character.
+        if forms.get(form, form) == form:
+            for tone in "平仄":
+                assert tones.parts(character, tone) == tones.parts(form, tone)
+    groups = [("甲", [(place, "平") for place in range(4)])]
+    shares = [check_rhymes(text, groups, tones).share for text in ("时台诗知", "時臺詩知")]
+    assert shares == [1, 1]
+
+
+def test_a_traditional_character_that_no_book_has_sounds_as_its_simplified_form():
+    table = ToneTable({"说": 1 << 3}, "made up")
+    assert table.name("說") == "平"
+    assert table.parts("說", "平") == 1 << 3
+    assert table.sounds("說").unknown == 0

@@ -20,6 +20,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from unicodedata import normalize
 
+from shiyan.ci.form import simplified
 from shiyan.errors import UserError
 
 PARTS = 19
@@ -79,8 +80,13 @@ class _Column(dict[int, str]):
 
 
 def readings_of(readings: Mapping[str, int], character: str) -> int:
-    """A character's bits, also where it was written as a compatibility form; 0 unknown."""
-    return readings.get(character) or readings.get(normalize("NFKC", character), 0)
+    """A character's bits, also where it was written as a compatibility form or where only
+    its simplified form is in a book; 0 unknown."""
+    return (
+        readings.get(character)
+        or readings.get(normalize("NFKC", character))
+        or readings.get(simplified(character), 0)
+    )
 
 
 @dataclass(frozen=True)
@@ -103,11 +109,16 @@ class Sounds:
 
 
 class ToneTable:
-    """Every character's readings, and how the table was made."""
+    """Every character's readings, and how the table was made.
+
+    A text must rhyme alike in both scripts, and 台 cannot say whether it is 臺: in rhyme a
+    character has the parts of all that share its simplified form.
+    """
 
     def __init__(self, readings: Mapping[str, int], source: str) -> None:
         self.readings = readings
         self.source = source
+        self._rhyming = _by_simplified(readings)
         self._level = _Column(readings, LEVEL_MASK, "1")
         self._oblique = _Column(readings, ~LEVEL_MASK, "1")
         self._known = _Column(readings, ~0, "0")
@@ -133,7 +144,7 @@ class ToneTable:
 
     def parts(self, character: str, tone: str) -> int:
         """Rhyme parts of its readings of a tone (平, 仄, else both); bit p is part p."""
-        bits = readings_of(self.readings, character)
+        bits = readings_of(self._rhyming, character)
         level, oblique = bits & LEVEL_MASK, bits >> OBLIQUE_SHIFT
         return {"平": level, "仄": oblique}.get(tone, level | oblique)
 
@@ -283,13 +294,22 @@ def _pingshui_bits(
 
 def _add_simplified(tables: Sequence[dict[str, int]]) -> None:
     """Give a simplified character the readings of every traditional one it stands for."""
-    from opencc import OpenCC
-
-    traditional = sorted(set().union(*tables))
-    simplified = OpenCC("t2s").convert("\n".join(traditional)).split("\n")
-    for old, new in zip(traditional, simplified, strict=True):
+    for old, new in _simplified_forms(set().union(*tables)).items():
         if new == old:
             continue
         for table in tables:
             if old in table:
                 table[new] = table.get(new, 0) | table[old]
+
+
+def _by_simplified(readings: Mapping[str, int]) -> dict[str, int]:
+    """The readings of all characters of one simplified form together, for each of them."""
+    forms = _simplified_forms(readings)
+    united = _by_character((forms[character], bits) for character, bits in readings.items())
+    return {character: united[form] for character, form in forms.items()}
+
+
+def _simplified_forms(characters: Iterable[str]) -> dict[str, str]:
+    """Each character -> its simplified form, converted at one go."""
+    ordered = sorted(characters)
+    return dict(zip(ordered, simplified("\n".join(ordered)).split("\n"), strict=True))
