@@ -248,6 +248,14 @@ def test_without_eval_ci_the_stage_is_named(paths, tmp_path):
         next(of_ci.tables(missing))
 
 
+def test_without_the_table_by_cipai_nothing_empty_is_written(paths, tmp_path, capsys):
+    missing = paths.model_copy(update={"ci_by_cipai": tmp_path / "by_cipai.csv"})
+    assert not any(table.name.startswith("by_cipai") for table in of_ci.tables(missing))
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith(f"{tmp_path / 'by_cipai.csv'} is not there or empty")
+    assert "`dvc repro eval_ci`" in told
+
+
 def test_without_judges_and_source_counts_the_rest_is_told(paths, tmp_path):
     fewer = paths.model_copy(
         update={"judge_metrics": tmp_path / "j.json", "collect_metrics": tmp_path / "c.json"}

@@ -68,7 +68,7 @@ def draw_panels(
         image = draw_panel(panel, rows, lines[prompt], cipai, prompt, score)
         panel.set_title(prompt, fontsize=9, loc="left")
         panel.set_yticks(range(len(lines[prompt])), lines[prompt], fontsize=8)
-        ticks = [f"{vertical(labels(name))}\n{length[name]}" for name in cipai]
+        ticks = [f"{vertical(labels(name))}\n{length[name] or '?'}" for name in cipai]
         panel.set_xticks(range(len(cipai)), ticks, fontsize=7)
         panel.tick_params(length=0)
     figure.colorbar(image, ax=list(panels), shrink=0.8, pad=0.01).ax.tick_params(labelsize=7)

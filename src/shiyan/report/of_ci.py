@@ -5,6 +5,7 @@ the LLMs': nobody keeps a standard form that poets do not keep either.
 """
 
 import csv
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -447,13 +448,23 @@ def lengths(ci: Document) -> Table:
 def by_cipai(path: Path) -> Iterator[Table]:
     """Structure and tone of every cipai and source, the human ci first."""
     rows = cipai_rows(path)
+    if not rows:
+        sys.stderr.write(
+            f"{path} is not there or empty, so tables by cipai and heat maps are left out; "
+            "`dvc repro eval_ci` writes it\n"
+        )
+        return
     names = list(dict.fromkeys(row["source"] for row in rows))
     cell = {(row["cipai"], row["source"]): row for row in rows}
     length = {row["cipai"]: int(row["standard_characters"]) for row in rows}
     for what in ("structure", "tonal"):
         scores = [f"{what}_{form}" for form in ("standard", "any")]
         body: list[list[Cell]] = [
-            [cipai, n, *(number(cell.get((cipai, m), {}).get(s)) for m in names for s in scores)]
+            [
+                cipai,
+                n or None,
+                *(number(cell.get((cipai, m), {}).get(s)) for m in names for s in scores),
+            ]
             for cipai, n in length.items()
         ]
         yield Table(
