@@ -1,5 +1,6 @@
 """Gather human poems, personas and ratings."""
 
+from shiyan.ci.form import load_catalogue
 from shiyan.collection import files, modern_git, personas, ratings, songci, understandings
 from shiyan.collection.corpus import Corpus, tell
 from shiyan.collection.describe import described
@@ -39,9 +40,10 @@ def collected(seed: int) -> Corpus:
     """The poems of the source that params.yaml names."""
     source = load_corpus()
     if isinstance(source, SongciParams):
-        return songci.collect(source, seed)
+        plain = dict.fromkeys(map(load_catalogue().plain, source.cipai))
+        return songci.collect(source.model_copy(update={"cipai": tuple(plain)}), seed)
     if isinstance(source, FilesParams):
-        return files.collect(source)
+        return files.collect(source, load_catalogue().named_in)
     return modern_git.collect(source, seed)
 
 

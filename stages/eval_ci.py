@@ -1,9 +1,11 @@
 """Check the structure, tones and rhymes of every ci."""
 
+import sys
+
 from tqdm import tqdm
 
 from shiyan.ci.check import Checker
-from shiyan.ci.evaluate import Evaluation, Row, write_table
+from shiyan.ci.evaluate import Evaluation, Row, plainly_named, unknown_names, write_table
 from shiyan.ci.form import load_catalogue
 from shiyan.config import EvalCiParams, PathsParams, load_params
 from shiyan.jsonl import read_records, write_records
@@ -17,13 +19,15 @@ def main() -> None:
     paths = load_params("paths", PathsParams)
     checker = Checker(load_catalogue(params.extra_forms))
     poems = [poem for path in (paths.poems, paths.generated) for poem in read_records(path, Poem)]
+    ci = [plainly_named(poem, checker.catalogue) for poem in poems if poem.genre == "ci"]
     rows = tuple(
         Row(poem, checker.check(poem.text, poem.cipai).record(poem.poem_id, poem.cipai or ""))
-        for poem in tqdm(poems, "eval_ci", unit="poem")
-        if poem.genre == "ci"
+        for poem in tqdm(ci, "eval_ci", unit="poem")
     )
+    if notice := unknown_names(rows, checker.catalogue):
+        sys.stderr.write(f"notice: {notice}\n")
     missing = tuple(
-        reply
+        plainly_named(reply, checker.catalogue)
         for reply in read_records(paths.replies, Reply)
         if reply.kind == "poem" and reply.outcome == "missing" and reply.cipai is not None
     )

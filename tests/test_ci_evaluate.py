@@ -9,7 +9,15 @@ import pytest
 from ci_fakes import HUANXISHA, RUMENGLING, ci, realised
 
 from shiyan.ci.check import Checker
-from shiyan.ci.evaluate import COLUMNS, Evaluation, Row, rank_correlations, write_table
+from shiyan.ci.evaluate import (
+    COLUMNS,
+    Evaluation,
+    Row,
+    plainly_named,
+    rank_correlations,
+    unknown_names,
+    write_table,
+)
 from shiyan.metrics import write_metrics
 from shiyan.records import CiCheck, Poem, Reply
 
@@ -232,3 +240,17 @@ def test_rank_correlations_agree_with_scipy():
     x, y = rng.integers(0, 5, (2, 20, 12)).astype(float)
     expected = [spearmanr(a, b).statistic for a, b in zip(x, y, strict=True)]
     assert rank_correlations(x, y) == pytest.approx(expected)
+
+
+def test_a_traditional_name_is_no_cipai_of_its_own():
+    named = plainly_named(ci("a", HUANXISHA, "金縷曲"), CHECKER.catalogue)
+    assert named.cipai == "金缕曲"
+    reply = plainly_named(missing("b", "無此調", DIRECT, "refused"), CHECKER.catalogue)
+    assert reply.cipai == "無此調"
+
+
+def test_cipai_that_nobody_knows_are_told_once_with_their_number():
+    poems = [ci(n, HUANXISHA, n[:-1]) for n in ("无此调1", "无此调2", "又一调3", "浣溪沙4")]
+    told = unknown_names(evaluation(poems).rows, CHECKER.catalogue)
+    assert told.startswith("3 ci are unscored, for their 2 cipai are not known: 无此调 (2), 又一调")
+    assert unknown_names(evaluation(poems[3:]).rows, CHECKER.catalogue) is None

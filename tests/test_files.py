@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from shiyan import poem
+from shiyan.ci.form import load_catalogue
 from shiyan.collection import files
 from shiyan.collection.files import read_user_poems
 from shiyan.config import FilesParams
@@ -303,3 +304,27 @@ def test_the_public_domain_poems_are_all_kept():
     corpus = collect(SHARED / "data" / "modern_pd.jsonl")
     assert len(corpus.poems) == 443
     assert not corpus.left_out
+
+
+def test_a_ci_without_a_cipai_has_it_from_its_title(tmp_path):
+    write(tmp_path / "a.txt", "浣溪沙\n\n野渡无人落日残。")
+    write(tmp_path / "b.txt", "浣溪沙·晚晴\n\n野渡无人落日残。")
+    write(tmp_path / "c.txt", "金縷曲（夜渡）\n\n野渡无人落日残。")
+    write(tmp_path / "d.txt", "晚晴\n\n野渡无人落日残。")
+    params = FilesParams(kind="files", path=str(tmp_path), genre="ci")
+    corpus = files.collect(params, load_catalogue().named_in)
+    assert [(p.cipai, p.title) for p in corpus.poems] == [
+        ("浣溪沙", "浣溪沙"),
+        ("浣溪沙", "晚晴"),
+        ("金缕曲", "夜渡"),
+    ]
+    assert corpus.left_out == {files.NO_CIPAI: 1}
+    assert "3 ci have their cipai from their title" in corpus.notices
+
+
+def test_a_traditional_name_of_a_tune_is_collected_as_the_simplified_one(tmp_path):
+    rows = [{"id": n, "cipai": n, "title": "灯", "text": "亮着"} for n in ("金縷曲", "無此調")]
+    read = read_user_poems(
+        jsonl(tmp_path / "a.jsonl", *rows), "ci", tune_of=load_catalogue().named_in
+    )
+    assert [(p.cipai, p.title) for p in read.poems] == [("金缕曲", "灯"), ("無此調", "灯")]

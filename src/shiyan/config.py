@@ -66,7 +66,7 @@ class SongciParams(Params):
     version: str
     integrity: str
     """npm's own `sha512-…` of the package; what comes must have it."""
-    cipai: tuple[str, ...]
+    cipai: tuple[str, ...] = Field(min_length=1)
     """The cipai to take; a compound name in the package counts for each of its parts."""
     per_cipai: int | None = Field(gt=0)
     """How many poems of each, drawn by seed; null takes all."""

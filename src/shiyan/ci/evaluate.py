@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from shiyan.ci.check import LINES_OF_A_SHI, SCORES, Checker
+from shiyan.ci.form import Catalogue
 from shiyan.jsonl import replacing
 from shiyan.metrics import Draws, Estimate, Floats, Sampled, interval
 from shiyan.records import CiCheck, Poem, Reply
 
+C = TypeVar("C", Poem, Reply)
 OTHER_SCORES = ("tonal_definite", "tonal_nearest", "rhyme_share")
 COLUMNS = (
     "cipai",
@@ -386,6 +388,27 @@ class Evaluation:
                 )
         order = {cipai: k for k, cipai in enumerate(dict.fromkeys(row["cipai"] for row in rows))}
         return sorted(rows, key=lambda row: (-row["standard_characters"], order[row["cipai"]]))
+
+
+def plainly_named(ci: C, catalogue: Catalogue) -> C:
+    """A ci, or what stands for a missing one, under its cipai's name in simplified characters."""
+    return ci.model_copy(update={"cipai": catalogue.plain(ci.cipai)}) if ci.cipai else ci
+
+
+def unknown_names(rows: Iterable[Row], catalogue: Catalogue) -> str | None:
+    """One notice of the cipai that nobody knows; None where there are none."""
+    names = Counter(
+        row.poem.cipai
+        for row in rows
+        if row.poem.cipai and row.check.unscored_reason and not catalogue.find(row.poem.cipai)
+    )
+    if not names:
+        return None
+    some = ", ".join(f"{name} ({n})" for name, n in names.most_common(8))
+    return (
+        f"{names.total()} ci are unscored, for their {len(names)} cipai are not known: {some}"
+        f"{' …' if len(names) > 8 else ''}; eval_ci.extra_forms takes forms of your own"
+    )
 
 
 def group_of(reply: Reply) -> str:

@@ -266,6 +266,22 @@ class Catalogue(Mapping[str, Cipai]):
         )
         return tuple(owners)
 
+    def plain(self, name: str) -> str:
+        """A known name as it is written in simplified characters; any other as it stands."""
+        found = self.find(name)
+        if not found or any(name in (tune.name, *tune.aliases) for tune in found):
+            return name
+        return simplified(SPACES.sub("", name).strip(OPENING + CLOSING))
+
+    def named_in(self, title: str) -> tuple[str, str] | None:
+        """(the cipai's name, the topic) of a title, the name plain; None where it has none."""
+        read = self.read_title(title)
+        if not read.cipai:
+            return None
+        written, tune = simplified(title), read.cipai[0]
+        names = [name for name in (tune.name, *tune.aliases) if name in written]
+        return max(names, key=len, default=tune.name), read.topic
+
     def named(self, name: str) -> tuple[Cipai, ...]:
         """As `find`, also by the rules of titles.
 

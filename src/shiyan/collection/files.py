@@ -6,7 +6,7 @@ place and the reason, and what is peculiar but readable is kept and counted.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +24,8 @@ from shiyan.jsonl import parse_object
 from shiyan.records import Poem
 
 Genre = Literal["modern", "ci"]
+TuneOf = Callable[[str], tuple[str, str] | None]
+"""A title -> the cipai that it names and the topic; None where it names none."""
 Fields = Mapping[str, tuple[str, ...]]
 """Our field -> the file's columns that may hold it; the first that is not empty does."""
 
@@ -83,13 +85,18 @@ class UserPoems:
 
 
 def read_user_poems(
-    path: Path, genre: Genre, columns: Mapping[str, str] | None = None, needs_cipai: bool = False
+    path: Path,
+    genre: Genre,
+    columns: Mapping[str, str] | None = None,
+    needs_cipai: bool = False,
+    tune_of: TuneOf | None = None,
 ) -> UserPoems:
     """The poems of a file or folder; verse in `text`, what is no verse in `beside`.
 
     Args:
         columns: our field -> the file's column, where the names differ from `COLUMNS`.
         needs_cipai: a ci without its cipai cannot be used.
+        tune_of: reads the cipai of a ci that has none out of its title.
 
     Raises:
         UserError: no such path, another kind of file, no column with the text, an
@@ -101,20 +108,23 @@ def read_user_poems(
         rows, notices = _read_folder(path, genre)
     else:
         rows, notices = _read_file(path, genre, columns or {})
+    if tune_of and genre == "ci":
+        rows, told = _with_tunes(rows, tune_of)
+        notices += told
     if needs_cipai and genre == "ci":
         rows = [_wants_cipai(row) for row in rows]
     _refuse_twice(rows)
     return UserPoems(tuple(rows), tuple(notices))
 
 
-def collect(params: FilesParams) -> Corpus:
+def collect(params: FilesParams, tune_of: TuneOf | None = None) -> Corpus:
     """The usable poems of a user's file as a corpus; the rest counted by reason and named.
 
     Raises:
         UserError: as `read_user_poems`, or not one poem can be used.
     """
     path = project_root() / Path(params.path).expanduser()
-    read = read_user_poems(path, params.genre, params.columns, needs_cipai=True)
+    read = read_user_poems(path, params.genre, params.columns, needs_cipai=True, tune_of=tune_of)
     rows = [replace(row, problem=BY_LLM) if row.by_llm else row for row in read.rows]
     read = replace(read, rows=tuple(rows))
     corpus = Corpus(poems=read.poems, notices=list(read.notices), made={"source": params.path})
@@ -333,6 +343,26 @@ def _string(value: Any) -> str:
             f"holds half a character at position {error.start + 1} (a lone surrogate)"
         ) from None
     return unescaped(value)
+
+
+def _with_tunes(rows: Sequence[UserPoem], tune_of: TuneOf) -> tuple[list[UserPoem], list[str]]:
+    """Every ci with its cipai's plain name, out of its title where it gives none; a notice."""
+    named = [replace(row, poem=_with_tune(row.poem, tune_of)) for row in rows]
+    n_taken = sum(
+        bool(after.poem and after.poem.cipai and before.poem and not before.poem.cipai)
+        for before, after in zip(rows, named, strict=True)
+    )
+    return named, [f"{n_taken} ci have their cipai from their title"] if n_taken else []
+
+
+def _with_tune(poem: Poem | None, tune_of: TuneOf) -> Poem | None:
+    found = tune_of(poem.cipai or poem.title) if poem else None
+    if poem is None or found is None:
+        return poem
+    cipai, topic = found
+    if poem.cipai:
+        return poem if topic else poem.model_copy(update={"cipai": cipai})
+    return poem.model_copy(update={"cipai": cipai, "title": topic or poem.title})
 
 
 def _wants_cipai(row: UserPoem) -> UserPoem:
