@@ -222,3 +222,37 @@ def test_every_form_of_the_paper_can_be_described(catalogue, cipai):
     words = describe_form(tune)
     assert words.count("字，") >= len(tune.standard.sentences)
     assert "不押韵" in words or all(line.end != "句" for line in tune.standard.lines)
+
+
+@pytest.mark.parametrize(("written", "meant"), [("浣沙溪", "浣溪沙"), ("念奴橋", "念奴娇")])
+def test_a_name_that_is_nearly_right_is_asked_about(catalogue, written, meant):
+    with pytest.raises(UserError, match=f"did you mean {meant}"):
+        catalogue.named(written)
+    with pytest.raises(UserError, match="check the name"):
+        catalogue.named("无此调")
+
+
+def test_a_name_in_simplified_characters(catalogue):
+    assert [catalogue.plain(name) for name in ("金縷曲", "《浣溪沙》", "無此調")] == [
+        "金缕曲",
+        "浣溪沙",
+        "無此調",
+    ]
+    assert catalogue.named_in("賀新郎（夜渡）") == ("贺新郎", "夜渡")
+    assert catalogue.named_in("晚晴") is None
+
+
+def test_keywords_may_be_traditional_and_stand_before_any_blank():
+    (tune,) = read_notation("詞牌\u3000新腔\n別名\t甲乙调\n我1\u3000平平仄，平仄平。", "mine.txt")
+    assert (tune.name, tune.aliases, len(tune.variants)) == ("新腔", ("甲乙调",), 1)
+
+
+def test_forms_of_ones_own_that_are_none_or_take_a_name_are_told(tmp_path, capsys):
+    (tmp_path / "empty.txt").write_text("# nothing yet\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"empty\.txt holds no cipai"):
+        load_catalogue(str(tmp_path / "empty.txt"))
+    path = tmp_path / "taken.txt"
+    path.write_text("词牌 新腔\n别名 浣溪沙 甲乙调\n我1 平平仄，平仄平。\n", encoding="utf-8")
+    assert [tune.name for tune in load_catalogue(str(path)).find("浣溪沙")] == ["浣溪沙", "新腔"]
+    (told,) = capsys.readouterr().err.splitlines()
+    assert "浣溪沙, a second name of 新腔, is also 浣溪沙" in told

@@ -7,8 +7,10 @@ so that looking up a name costs milliseconds.
 
 import hashlib
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +22,8 @@ TONES = "平仄中"
 STEMS = "甲乙丙丁戊己庚辛壬癸"
 ENDS = {"，": "句", "、": "读", "。": "韵"}
 LINE = re.compile(rf"([{TONES}]+)([{''.join(ENDS)}])([{STEMS}]?)(叶?)(叠?)(｜?)\s*")
-KEYWORDS = {"词牌", "别名", "繁体"}
+KEYWORDS = {"词牌": "词牌", "别名": "别名", "繁体": "繁体"}
+KEYWORDS |= {"詞牌": "词牌", "別名": "别名", "繁體": "繁体"}
 FORM = re.compile(r"([^\s*]+?)(\*?)\s+(\S.*)")
 
 LONGEST_TITLE = 100
@@ -290,11 +293,18 @@ class Catalogue(Mapping[str, Cipai]):
         """
         found = self.find(name) or self.read_title(name).cipai
         if not found:
+            alike = self._alike(simplified(name))
+            meant = f"did you mean {alike}? Else" if alike else "check the name, or"
             raise UserError(
-                f"there is no cipai {name!r} among the {len(self)} known ones; check the name, "
-                "or write its form into a file and pass that with --forms (eval_ci.extra_forms)"
+                f"there is no cipai {name!r} among the {len(self)} known ones; {meant} "
+                "write its form into a file and pass that with --forms (eval_ci.extra_forms)"
             )
         return found
+
+    def _alike(self, name: str) -> str | None:
+        """The known name most like one that nobody knows: a tune's own, else a second one."""
+        close = [get_close_matches(name, names, n=5) for names in (self._tunes, self._owners)]
+        return max(close[0] or close[1], key=lambda other: len({*name} & {*other}), default=None)
 
     def read_title(self, title: str) -> Title:
         """Find cipai and topic in a title of any of the usual shapes.
@@ -417,12 +427,14 @@ def read_notation(text: str, path: str) -> list[Cipai]:
         line = line.strip()
         if not line or line.startswith("#"):
             continue
-        keyword, _, rest = line.partition(" ")
+        # Split at any blank: an ideographic space looks like any other.
+        first, *others = line.split(maxsplit=1)
+        keyword, rest = KEYWORDS.get(first, ""), "".join(others)
         if keyword == "词牌":
             close(where)
             head, forms = {}, []
         where = f"{path}:{number}"
-        if keyword not in KEYWORDS and head:
+        if not keyword and head:
             forms.append((where, line))
             continue
         names = tuple(rest.split())
@@ -454,7 +466,14 @@ def load_catalogue(extra_forms: str | None = None) -> Catalogue:
     for name in ("short.txt", "medium.txt", "long.txt"):
         text = (folder / name).read_text(encoding="utf-8")
         tunes |= {tune.name: tune for tune in read_notation(text, f"cipai/{name}")}
-    for tune in read_notation(_text_of(extra_forms), extra_forms) if extra_forms else ():
+    own = read_notation(_text_of(extra_forms), extra_forms) if extra_forms else []
+    if extra_forms and not own:
+        raise UserError(
+            f"{extra_forms} holds no cipai; begin one with `词牌 …` and its forms below"
+        )
+    for notice in _names_taken(own, tunes):
+        sys.stderr.write(f"notice: {extra_forms}: {notice}\n")
+    for tune in own:
         if known := tunes.get(tune.name):
             tune = Cipai(
                 known.name,
@@ -466,6 +485,19 @@ def load_catalogue(extra_forms: str | None = None) -> Catalogue:
         _ = tune.variants
         tunes[tune.name] = tune
     return Catalogue(tunes.values())
+
+
+def _names_taken(own: Iterable[Cipai], tunes: Mapping[str, Cipai]) -> Iterator[str]:
+    """Other names of a user's tunes that another tune has already."""
+    known = Catalogue(tunes.values())
+    for tune in own:
+        for name in (*tune.aliases, *tune.traditional):
+            owners = [owner.name for owner in known.find(name) if owner.name != tune.name]
+            if owners:
+                yield (
+                    f"{name}, a second name of {tune.name}, is also {', '.join(owners)}; a ci of "
+                    "that name is measured by whichever of them it keeps"
+                )
 
 
 def _text_of(path: str) -> str:
