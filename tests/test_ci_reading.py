@@ -23,6 +23,8 @@ PLAIN = "昨夜小园新雨|吹落一庭花絮|燕子不归来|谁与旧巢同�
         PLAIN.replace("|", "\n"),
         PLAIN.replace("|", "\r\n"),
         PLAIN.replace("|", "."),
+        PLAIN.replace("|", "．") + "．",
+        f"如梦令．夜雨\n{PLAIN.replace('|', '．')}．",
         PLAIN.replace("|", "! "),
         PLAIN.replace("|", "——"),
         PLAIN.replace("|", "……"),
@@ -82,3 +84,22 @@ def test_a_first_line_that_is_a_tunes_name_can_be_kept(catalogue):
 @pytest.mark.parametrize("text", ["", "\n\n", "。，", "abc", "![]()", "\x00", "|||", "々"])
 def test_no_characters_is_an_empty_ci(catalogue, text):
     assert len(read_ci(text, catalogue)) <= 1
+
+
+@pytest.mark.parametrize("between", ["\n\n", "", "\n《夜雨》\n"])
+def test_the_cipai_that_an_answers_opening_words_quote_is_its_title(catalogue, between):
+    text = f"好的，以下是一首《如梦令》：{between}{RUMENGLING}{between[:1]}希望你喜欢！"
+    read = read_ci(text, catalogue)
+    assert read.units == WHOLE
+    assert [tune.name for tune in read.title.cipai] == ["如梦令"]
+    told = " ".join(read.remarks)
+    assert "the cipai 如梦令 is named in the opening words" in told
+    assert "`希望你喜欢！`" in told
+
+
+def test_emoji_and_control_characters_are_counted(catalogue):
+    text = RUMENGLING.replace("新雨", "新\x07雨🌧") + "☔"
+    read = read_ci(text, catalogue)
+    assert read.units == WHOLE
+    assert read.remarks == ("3 emoji or control characters are not counted",)
+    assert read_ci("春☐秋。", catalogue).remarks == ()

@@ -22,10 +22,11 @@ LACUNAE = "□■○●◇◆▢☐＿"
 LONGEST_LINE = 10
 """Characters of the longest line of any form; what is longer was not cut into lines."""
 
-HARD_MARKS = "，。；！？：,.;!?:…—–~～｡﹐﹑﹒﹔﹕﹖﹗/／|｜\n\r\v\x85\u2028\u2029"
+HARD_MARKS = "，。；！？：,.．;!?:…—–~～｡﹐﹑﹒﹔﹕﹖﹗/／|｜\n\r\v\x85\u2028\u2029"
 SOFT_MARKS = "、､"
 MARK = re.compile(rf"[{re.escape(HARD_MARKS + SOFT_MARKS)}]")
-SENTENCE_MARK = re.compile(r"[，。；！？,.;!?、…]")
+SENTENCE_MARK = re.compile(r"[，。；！？,.;!?、…]|．\s*$")
+"""Inside a line ．may also stand between a cipai and its topic."""
 TOKENS = re.compile(r"[^\n\f、]+|[\n\f、]")
 PLAIN = re.compile(r"[\u4e00-\u9fff，。、；！？\n]*")
 """A text without mark-up: nothing has to be taken off but perhaps a title …"""
@@ -35,11 +36,16 @@ LABELLED = re.compile(r"仄|[片阕闋段](?:\n|$)|正文|词[文曰]")
 INVISIBLE = re.compile(
     "[\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\u00ad\u0000-\u0008\u000e-\u001f]"
 )
+UNCOUNTED = re.compile(
+    "[\U0001f000-\U0001faff\u2600-\u260f\u2611-\u27bf\u2b50\u2b55\u0000-\u0008\u000e-\u001f\u007f-\u0084\u0086-\u009f]"
+)
+"""Emoji and control characters: nothing that a verse holds."""
 ALPHANUMERIC = re.compile(r"[0-9A-Za-z\u00c0-\u024f\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]+")
 COMPONENTS = re.compile(r"\{[^{}\n]{1,9}\}")
 BRACKETED = re.compile(
     r"（[^（）\n]*）|\([^()\n]*\)|【[^【】\n]*】|〔[^〔〕\n]*〕|［[^［］\n]*］|\[[^\[\]\n]*\]"
 )
+QUOTED = re.compile("《([^《》\n]+)》")
 REPEATED = re.compile("[々〻ゝ]+")
 TONE_ROW = re.compile(r"[平仄中可○●◎⊙⊕◐△▲|｜/／+\-\s韵句读叶叠，。、,.;；（）()]+")
 LIST_MARK = re.compile(
@@ -57,6 +63,11 @@ ABOUT_ITSELF = re.compile(
     r"格律|平仄|词牌|押韵|韵脚|全词|这首词|此词|本词|该词|共\s*[0-9一二三四五六七八九十百]+\s*字|字数"
 )
 PREAMBLE = re.compile(r"^(?:好的|当然|以下|下面|这是|这里是|现|Here|Sure|Certainly|Below)")
+ANSWERED = re.compile(
+    rf"\A(\s*{PREAMBLE.pattern[1:]}[^\n：:]*《[^《》\n]+》[^\n：:]*[：:])(?=[^\n])"
+)
+"""An answer's opening words on the line on which the ci begins."""
+WISH = re.compile(r"我?希望(?:你|您)[^\n]{0,20}(?:喜欢|满意)[^\n]*$", re.MULTILINE)
 AUTHOR = re.compile(r"^(?:作者|词人)\s*[:：]|^[\[〔（(【].{1,4}[\]〕）)】]\s*\S{2,4}$")
 
 
@@ -199,7 +210,10 @@ def _cut(verse: str, title: Title | None, title_line: str, remarks: list[str]) -
 
 def _cleaned(text: str, remarks: list[str]) -> str:
     """Without invisible characters, mark-up, tables, list numbers and tone rows."""
-    text = INVISIBLE.sub("", text)
+    if uncounted := len(UNCOUNTED.findall(text)):
+        remarks.append(f"{uncounted} emoji or control characters are not counted")
+    text = ANSWERED.sub(r"\1\n", INVISIBLE.sub("", text), count=1)
+    text = WISH.sub(r"\n\g<0>", text)
     rows: list[str] = []
     tone_rows = 0
     lines = text.split("\n")
@@ -232,11 +246,14 @@ def _take_title(
     lines: list[str], catalogue: Catalogue, remarks: list[str]
 ) -> tuple[Title | None, str]:
     """Take a preamble, a title and an author off the front of `lines`."""
+    title, title_line = None, ""
     while len(lines) > 1 and (not lines[0] or _is_preamble(lines[0])):
         if lines[0]:
             remarks.append(f"the opening words {_shown(lines[0])} are not counted")
+        title = title or _quoted_title(lines[0], catalogue)
         del lines[0]
-    title, title_line = None, ""
+    if title:
+        remarks.append(f"the cipai {title.cipai[0].name} is named in the opening words")
     labelled = lines[0]
     if len(lines) > 2 and re.match(r"^词牌名?\s*[:：]|^詞牌", labelled) and "题" in lines[1][:2]:
         labelled = f"{lines[0]}\n{lines.pop(1)}"
@@ -246,10 +263,17 @@ def _take_title(
         marked = any(SENTENCE_MARK.search(line) for line in lines[1:])
         parted = len(lines) > 2 and not lines[1] and marked
         if read.cipai or parted or labelled[:1] in "《【":
-            title, title_line = read, labelled.replace("\n", " ")
+            title = read if read.cipai or not title else title
+            title_line = labelled.replace("\n", " ")
             del lines[0]
             _take_author(lines, marked, remarks)
     return title, title_line
+
+
+def _quoted_title(opening: str, catalogue: Catalogue) -> Title | None:
+    """The title in 《》 that an answer's opening words announce, where it names a tune."""
+    titles = (catalogue.read_title(name) for name in QUOTED.findall(opening))
+    return next((title for title in titles if title.cipai), None)
 
 
 def _take_author(lines: list[str], marked: bool, remarks: list[str]) -> None:
@@ -278,7 +302,8 @@ def _without_notes(lines: list[str], remarks: list[str]) -> list[str]:
             break
     while len(kept) > 1:
         last = kept[-1]
-        if last and not (ABOUT_ITSELF.search(last) or ALPHANUMERIC.search(last)):
+        closing = (ABOUT_ITSELF, WISH, ALPHANUMERIC)
+        if last and not any(words.search(last) for words in closing):
             break
         if last:
             remarks.append(f"the closing words {_shown(last)} are not counted")
