@@ -137,6 +137,12 @@ def test_a_repeat_left_out_is_a_remark_and_no_error(checker):
             1,
         ),
         (
+            HUANXISHA.replace("西风", "大西风，"),
+            "浣溪沙",
+            ("line 2 is broken in two (3+5)", "line 2 has 8 characters, 7 wanted"),
+            2,
+        ),
+        (
             HUANXISHA + "山。",
             "浣溪沙",
             ("a line of 1 too many at the end",),
@@ -160,6 +166,14 @@ def test_a_sentence_with_a_caesura_is_told_as_one_line(checker, yumeiren):
     nearest = checker.check(short, "虞美人").nearest
     assert nearest.edits == ("line 4 has 8 characters, 9 wanted (6、3)",)
     assert nearest.kinds == ("line_length",)
+
+
+def test_a_caesura_in_the_wrong_place_is_told(checker):
+    before, after = realised(checker.catalogue["天门谣"].standard).split("、", 1)
+    moved = f"{before[:-1]}，{before[-1]}{after}"
+    nearest = checker.check(moved, "天门谣").nearest
+    assert nearest.distance == 2
+    assert nearest.edits == ("line 2 is cut 2+5, 3+4 wanted",)
 
 
 def test_a_text_without_breaks_is_cut_by_the_form(checker):

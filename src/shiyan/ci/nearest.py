@@ -272,6 +272,11 @@ class _Told:
         self.line_of = [k for k, parts in enumerate(self.parts) for _ in parts]
         self.got = [0] * len(self.parts)
         self.absent = [0] * len(self.parts)
+        self.pieces: list[list[int]] = [[] for _ in self.parts]
+        """Lengths of the text's pieces that answer to each line's parts."""
+        self.off = [0] * len(self.parts)
+        """Characters by which they differ from those parts, one part at a time."""
+        self.soft = _flags(text.hard | text.soft, text.soft)
         self.said: list[tuple[int, str, str]] = []
         """(line of the form, kind, words)."""
 
@@ -296,7 +301,10 @@ class _Told:
             self.got[other] += wanted[1]
         else:
             self.got[line] += sum(taken)
-            if step.kind == "split" and sum(taken) == self.wanted[step.form]:
+            self.pieces[line] += taken
+            wanted = self.wanted[step.form : step.form + step.wanted]
+            self.off[line] += abs(sum(taken) - sum(wanted))
+            if step.kind == "split" and not self.soft[step.text]:
                 pieces = "+".join(map(str, taken))
                 words = f"line {line + 1} is broken in two ({pieces})"
                 self.said.append((line, "line_broken_in_two", words))
@@ -310,6 +318,10 @@ class _Told:
                 has = f"{self.got[k]} character{'s' * (self.got[k] != 1)}"
                 words = f"line {k + 1} has {has}, {sum(parts)} wanted{split}"
                 self.said.append((k, "line_length", words))
+            if self.off[k] > abs(self.got[k] - sum(parts)) and not self.absent[k]:
+                pieces, cut = "+".join(map(str, self.pieces[k])), "+".join(map(str, parts))
+                words = f"line {k + 1} is cut {pieces}, {cut} wanted"
+                self.said.append((k, "line_broken_in_two", words))
         for first, last in _runs(gone):
             which = f"line {first + 1}" if first == last else f"lines {first + 1}-{last + 1}"
             self.said.append((first, "line_missing", f"{which} missing"))
