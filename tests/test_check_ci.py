@@ -124,10 +124,16 @@ def test_a_file_in_gbk_is_read_and_named(capsys, tmp_path):
     assert code == 0
     assert "浣溪沙/钦1, the standard form" in out
     assert err == f"{path} was read as GB18030\n"
+    rows = tmp_path / "gbk.jsonl"
+    row = {"id": "a", "cipai": "浣溪沙", "text": HUANXISHA}
+    rows.write_bytes(json.dumps(row, ensure_ascii=False).encode("gbk"))
+    code, out, err = check(capsys, str(rows))
+    assert (code, json.loads(out)["structure_standard"]) == (0, True)
+    assert err == f"{rows} was read as GB18030\n"
 
 
 def test_a_table_is_refused(poem):
-    with pytest.raises(UserError, match=r"poems\.csv is a table"):
+    with pytest.raises(UserError, match=r"poems\.csv is not the text of one"):
         dispatch(["check-ci", poem(f"id,text\n1,{HUANXISHA}", "poems.csv")])
 
 

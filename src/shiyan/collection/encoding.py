@@ -50,6 +50,28 @@ def decoded(raw: bytes, place: str) -> tuple[str, str]:
     )
 
 
+def decoded_lines(raw: bytes, place: str) -> tuple[list[bytes], str]:
+    """The lines as UTF-8 bytes. A file with one line in UTF-8 is a UTF-8 file, and a line that
+    is not is that line's fault; a file without one is decoded as a whole."""
+    lines = raw.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    wide = [line for line in lines if not line.isascii()]
+    if raw[:2] not in (b"\xff\xfe", b"\xfe\xff") and (not wide or any(map(_is_utf8, wide))):
+        return lines, "UTF-8"
+    try:
+        text, encoding = decoded(raw, place)
+    except UserError:
+        return lines, "UTF-8"
+    return text.encode("utf-8").split(b"\n"), encoding
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _read(raw: bytes, codec: str) -> str | None:
     try:
         return raw.decode(codec)

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from shiyan import poem as parser
 from shiyan.collection.corpus import Corpus, flags, tell
-from shiyan.collection.encoding import decoded
+from shiyan.collection.encoding import decoded, decoded_lines
 from shiyan.collection.pt import parse_pt
 from shiyan.collection.tables import OLD_OFFICE, ZIP, read_table, unescaped
 from shiyan.config import FilesParams, project_root
@@ -186,7 +186,7 @@ def _read_sheet(
 def _read_jsonl(
     path: Path, raw: bytes, genre: Genre, columns: Mapping[str, str]
 ) -> tuple[list[UserPoem], list[str]]:
-    lines, encoding = _lines(path, raw)
+    lines, encoding = decoded_lines(raw, str(path))
     objects: list[tuple[int, dict[str, Any] | UserError]] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -215,28 +215,6 @@ def _read_jsonl(
         rows.append(replace(made, by_llm=bool(value.get("generation"))))
     read_as = [f"{path} was read as {encoding}"] if encoding != "UTF-8" else []
     return rows, [*notices, *read_as, *_ids_made(n_unnamed)]
-
-
-def _lines(path: Path, raw: bytes) -> tuple[list[bytes], str]:
-    """The lines as UTF-8 bytes. A file with one line in UTF-8 is a UTF-8 file, and a line that
-    is not is that line's fault; a file without one is decoded as a whole."""
-    lines = raw.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    wide = [line for line in lines if not line.isascii()]
-    if raw[:2] not in (b"\xff\xfe", b"\xfe\xff") and (not wide or any(map(_is_utf8, wide))):
-        return lines, "UTF-8"
-    try:
-        text, encoding = decoded(raw, str(path))
-    except UserError:
-        return lines, "UTF-8"
-    return text.encode("utf-8").split(b"\n"), encoding
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _read_folder(folder: Path, genre: Genre) -> tuple[list[UserPoem], list[str]]:

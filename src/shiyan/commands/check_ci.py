@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shiyan.collection.encoding import decoded
+from shiyan.collection.encoding import decoded, decoded_lines
 from shiyan.errors import UserError
-from shiyan.jsonl import read_objects
+from shiyan.jsonl import parse_object
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shiyan.ci.show import ShownLine
 
 LEGEND = "! breaks the form   ~ has both tones (多音)   入 entering, oblique   ？ in no rhyme book"
-TABLES = {".csv", ".tsv", ".xlsx", ".xls", ".json"}
+NO_TEXTS = {".csv", ".tsv", ".xlsx", ".xls", ".json"}
 KNOWN = {"id", "poem_id", "cipai", "text"}
 
 
@@ -58,24 +58,36 @@ def poem_text(file: str) -> str:
     """The text of a poem's file; an encoding other than UTF-8 is told.
 
     Raises:
-        UserError: the file is missing, a folder, a table, or in no known encoding.
+        UserError: the file is missing, a folder, no text, or in no known encoding.
     """
-    if Path(file).suffix.lower() in TABLES:
+    if Path(file).suffix.lower() in NO_TEXTS:
         raise UserError(
-            f"{file} is a table, which would be read as one poem; give a .jsonl, or collect it "
-            "with corpus=files",
+            f"{file} is not the text of one poem; give a .txt or a .jsonl, or collect it with "
+            "corpus=files",
             2,
         )
+    text, encoding = decoded(bytes_of(file), file)
+    tell_encoding(file, encoding)
+    return text
+
+
+def bytes_of(file: str) -> bytes:
+    """What a file or, for -, standard input holds.
+
+    Raises:
+        UserError: the file is missing or a folder.
+    """
     try:
-        raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except FileNotFoundError:
         raise UserError(f"{file} does not exist; check the path") from None
     except OSError as error:
         raise UserError(f"{file} could not be read: {error.strerror}") from error
-    text, encoding = decoded(raw, file)
+
+
+def tell_encoding(file: str, encoding: str) -> None:
     if encoding != "UTF-8":
         print(f"{file} was read as {encoding}", file=sys.stderr)
-    return text
 
 
 def check_rows(checker: "Checker", path: Path, cipai: str | None) -> int:
@@ -99,7 +111,12 @@ def rows(path: Path, cipai: str | None) -> Iterator[tuple[str, str | None, str]]
     """
     seen: dict[str, int] = {}
     ignored: set[str] = set()
-    for number, row in read_objects(path):
+    lines, encoding = decoded_lines(bytes_of(str(path)), str(path))
+    tell_encoding(str(path), encoding)
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        row = parse_object(line, f"{path}:{number}")
         ignored |= row.keys() - KNOWN
         poem_id = row.get("poem_id", row.get("id"))
         if poem_id is None or not isinstance(row.get("text"), str):
