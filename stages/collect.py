@@ -12,6 +12,7 @@ from shiyan.config import (
     load_params,
 )
 from shiyan.jsonl import write_records
+from shiyan.judging.rubric import POLLER, RUBRICS
 from shiyan.metrics import write_metrics
 from shiyan.stage import run_stage
 
@@ -20,10 +21,10 @@ def main() -> None:
     params = load_params("collect", CollectParams)
     paths = load_params("paths", PathsParams)
     people, of_personas = personas.collect(params.personas)
-    scores, of_ratings = ratings.collect(params.ratings)
+    scores, of_ratings = ratings.collect(params.ratings, RUBRICS)
     corpus = collected(params.seed)
     poem_ids = {poem.poem_id for poem in corpus.poems}
-    readings, of_readings = understandings.collect(params.understandings, poem_ids)
+    readings, of_readings = understandings.collect(params.understandings, poem_ids, POLLER)
     corpus.notices += [*of_personas, *of_ratings, *of_readings]
     tell(corpus.notices)
     metrics = described(corpus, people, scores, params.near_duplicate, params.seed)

@@ -11,6 +11,7 @@ from judge_fakes import scripted_judge
 
 from shiyan.chat import Chat
 from shiyan.config import PARAMS_FILE, JudgeParams, PathsParams, PromptTexts, load_params
+from shiyan.errors import UserError
 from shiyan.jsonl import read_records, write_records
 from shiyan.judging.judge import still_to_ask
 from shiyan.judging.probes import (
@@ -231,6 +232,16 @@ def run_stage_with(scripted, **changes: object) -> None:
         config.judge[key] = value
     OmegaConf.save(config, PARAMS_FILE)
     stage["main"]()
+
+
+def test_the_stage_checks_the_ratings_before_it_asks_anything(project):
+    rated = next(iter(read_records(project.ratings, HumanRating)))
+    wrong = rated.model_copy(update={"scores": {CONTENT: 800.0}})
+    write_records(project.ratings, [wrong])
+    with scripted_judge(rule) as scripted:
+        with pytest.raises(UserError, match="gives 内容 800; allowed is 0 to 100"):
+            run_stage_with(scripted)
+        assert scripted.requests == []
 
 
 def test_the_stage_end_to_end(project, capsys):

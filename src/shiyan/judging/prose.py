@@ -23,10 +23,8 @@ from shiyan.judging.mention import (
     Block,
     Mention,
     agreed,
-    folded,
-    name_pattern,
 )
-from shiyan.judging.rubric import Rubric
+from shiyan.judging.rubric import Rubric, folded, name_pattern
 
 _BOUNDARY = (
     "总结|总评|总体|总的|总分|总得分|综合|平均|整体|小结|结论|结语|(?:评分|分数)?汇总|备注|附注|注|建议"
