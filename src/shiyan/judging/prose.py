@@ -206,7 +206,7 @@ _LAST = re.compile(
 _FROM = rf"(?:{DIGITS}\s*分?\s*[-–—~至到和]\s*)?"
 _BARE_SCORE = re.compile(
     rf"(?<![\d.\w])(?:{_FROM}{DIGITS}|{HAN})\s*(?:{UNIT}|/|out of)"
-    rf"|(?<=[\u4e00-\u9fff]){_FROM}{DIGITS}\s*{UNIT}"
+    rf"|(?<=[\u4e00-\u9fff])(?<![零〇一二两三四五六七八九十百]){_FROM}{DIGITS}\s*{UNIT}"
     rf"|(?<=[给打得评为是到]){HAN}\s*{UNIT}|(?<=[（(])\d{{2,3}}(?=\s*[)）])"
 )
 _NOT_GIVEN = re.compile(
