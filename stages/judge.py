@@ -39,7 +39,7 @@ def main() -> None:
     families = {name: model.family for name, model in everyone.items()}
     drawn = {"resamples": params.resamples, "seed": params.seed}
     found = Evaluation(judgments, material.readings, ratings, rubric, families, **drawn)
-    for notice in found.notices():
+    for notice in [*planned.notices, *found.notices()]:
         sys.stderr.write(f"notice: {notice}\n")
     metrics = found.metrics(made(params, prompts, models))
     metrics["probes"] = evaluate_probes(planned.probes, judgments, **drawn)

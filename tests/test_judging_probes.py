@@ -21,6 +21,7 @@ from shiyan.judging.probes import (
     evaluate_probes,
     make_probes,
     passes,
+    unbuilt,
 )
 from shiyan.judging.quality import evaluate_quality
 from shiyan.judging.rubric import CI_QUALITY, POLLER, POLLER_CI
@@ -70,6 +71,18 @@ def test_a_probe_that_cannot_be_made_is_left_out():
     lone = READINGS[0].model_copy(update={"text": "写灯。"})
     names = {probe.name for probe in make_probes(ALL, [lone], [], POLLER)}
     assert names == {"empty", "praise", "orders"}, "and none in a poem that nobody has"
+
+
+def test_probes_that_could_not_be_made_are_counted_with_their_reason():
+    lone = READINGS[0].model_copy(update={"text": "写灯。"})
+    told = unbuilt(ALL, [lone], make_probes(ALL, [lone], [], POLLER))
+    assert [notice.split()[2] for notice in told] == [
+        "other_poem", "swapped_content", "first_sentence", "orders_in_poem"
+    ]  # fmt: skip
+    assert told[2] == (
+        "the probe first_sentence could not be made of 1 of 1 readings (it is one sentence long)"
+    )
+    assert unbuilt(ALL, READINGS, make_probes(ALL, READINGS, SHOWN, POLLER)) == []
 
 
 @pytest.mark.parametrize(
