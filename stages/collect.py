@@ -25,6 +25,7 @@ def main() -> None:
     corpus = collected(params.seed)
     poem_ids = {poem.poem_id for poem in corpus.poems}
     readings, of_readings = understandings.collect(params.understandings, poem_ids, POLLER)
+    of_personas += personas.misfits(params.personas, people, corpus.poems)
     corpus.notices += [*of_personas, *of_ratings, *of_readings]
     tell(corpus.notices)
     metrics = described(corpus, people, scores, params.near_duplicate, params.seed)

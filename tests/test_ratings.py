@@ -96,5 +96,10 @@ def test_a_wrong_cell_is_named(tmp_path, text, said):
         collect(write(tmp_path / "r.csv", text))
 
 
+def test_what_is_no_workbook_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"r\.xlsx is no \.xlsx workbook"):
+        collect(write(tmp_path / "r.xlsx", "damaged"))
+
+
 def test_no_file_no_ratings():
     assert collect(None) == ([], [])
