@@ -13,6 +13,7 @@ from shiyan.config import (
     load_params,
 )
 from shiyan.jsonl import write_records
+from shiyan.judging.rubric import POLLER, RUBRICS
 from shiyan.metrics import write_metrics
 from shiyan.stage import run_stage
 
@@ -21,10 +22,11 @@ def main() -> None:
     params = load_params("collect", CollectParams)
     paths = load_params("paths", PathsParams)
     people, of_personas = personas.collect(params.personas)
-    scores, of_ratings = ratings.collect(params.ratings)
+    scores, of_ratings = ratings.collect(params.ratings, RUBRICS)
     corpus = collected(params.seed)
     poem_ids = {poem.poem_id for poem in corpus.poems}
-    readings, of_readings = understandings.collect(params.understandings, poem_ids)
+    readings, of_readings = understandings.collect(params.understandings, poem_ids, POLLER)
+    of_personas += personas.misfits(params.personas, people, corpus.poems)
     corpus.notices += [*of_personas, *of_ratings, *of_readings]
     tell(corpus.notices)
     metrics = described(corpus, people, scores, params.near_duplicate, params.seed)

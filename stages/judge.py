@@ -12,7 +12,7 @@ from shiyan.config import (
     read_params,
 )
 from shiyan.jsonl import read_records, write_records
-from shiyan.judging.evaluate import Evaluation, write_error_table
+from shiyan.judging.evaluate import Evaluation, checked, write_error_table
 from shiyan.judging.judge import judge, made
 from shiyan.judging.plan import plan, read_material
 from shiyan.judging.probes import evaluate_probes
@@ -29,7 +29,9 @@ def main() -> None:
     paths = load_params("paths", PathsParams)
     prompts, rubric = load_params("prompts", PromptTexts), RUBRICS[params.prompt_set]
     material, models = read_material(paths), load_models(params.judges)
-    ratings = read_records(paths.ratings, HumanRating)
+    ratings = list(read_records(paths.ratings, HumanRating))
+    # Before anything is asked: what cannot be used would be found out after it was paid for.
+    checked(ratings, {r.item_id: r for r in material.readings}, rubric)
     planned = plan(params, prompts, models, material)
     budget = Budget(params.budget, "judge.budget")
     judgments = judge(planned.tasks, params, models, WorkCache(), budget)
@@ -37,7 +39,7 @@ def main() -> None:
     families = {name: model.family for name, model in everyone.items()}
     drawn = {"resamples": params.resamples, "seed": params.seed}
     found = Evaluation(judgments, material.readings, ratings, rubric, families, **drawn)
-    for notice in found.notices():
+    for notice in [*planned.notices, *found.notices()]:
         sys.stderr.write(f"notice: {notice}\n")
     metrics = found.metrics(made(params, prompts, models))
     metrics["probes"] = evaluate_probes(planned.probes, judgments, **drawn)

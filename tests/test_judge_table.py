@@ -118,6 +118,8 @@ def test_the_command_prints_a_row_a_line(tmp_path, capsys):
         (lambda v: v["judge_means"][1].update(prompt_id="P0"), "甲 with P0 a second time"),
         (lambda v: first_scores(v).update(情绪=1), "scores '情绪', which human does not"),
         (lambda v: first_scores(v).update(内容="高"), "has 内容 '高', a number is wanted"),
+        (lambda v: first_scores(v).update(内容=195), "has 内容 195; allowed is 0 to 100"),
+        (lambda v: v.update(judge_means=[]), "judge_means is empty"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(change, message, tmp_path):

@@ -95,6 +95,7 @@ def test_an_incomplete_reply_is_answered_once_with_what_was_missing(tmp_path):
     assert judgments[0].attempts == 2
     assert judgments[0].scores == dict.fromkeys(POLLER.names, 80)
     assert judgments[0].completion_tokens == 20
+    assert judgments[0].other_replies == (PARTLY,)
 
 
 def test_the_retry_is_bounded_and_the_better_reply_is_kept(tmp_path):
@@ -107,6 +108,19 @@ def test_the_retry_is_bounded_and_the_better_reply_is_kept(tmp_path):
     assert judgments[0].scores is not None
     assert judgments[0].scores["现代性"] is None
     assert judgments[0].unscored_reason == "思想情感、现代性: no score"
+
+
+def test_a_second_reply_with_only_what_was_missing_is_kept_but_not_merged(tmp_path):
+    def answer(messages):
+        return "现代性：55分" if len(messages) == 3 else PARTLY
+
+    (judgment,), _ = run(answer, tmp_path, params(prompts=("P0",)), READINGS[:1])
+    assert judgment.scores["现代性"] is None
+    assert (judgment.reply, judgment.other_replies) == (PARTLY, ("现代性：55分",))
+    assert judgment.unscored_reason == (
+        "思想情感、现代性: no score (scored in another reply, which is not merged into this one, "
+        "现代性)"
+    )
 
 
 def test_a_failed_request_is_unscored_with_its_reason(tmp_path):

@@ -101,6 +101,12 @@ def test_a_score(text, value):
     assert reading.value == value
 
 
+@pytest.mark.parametrize("written", ["八十1分", "评分：八十1分", "我给八十1分", "8十5分"])
+def test_half_of_a_mixed_number_is_no_score(written):
+    (said, *_) = parse_reply(f"内容：{written}\n语言：80分", POLLER).scores.values()
+    assert said is None
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -108,6 +114,7 @@ def test_a_score(text, value):
         ("80分和90分之间", "a range"), ("90分（或85分）", "a range"), ("80多分", "a bound"),
         ("80分以上", "a bound"), ("90+", "a bound"), ("120", "off the scale 0-100"),
         ("-5", "off the scale"), ("9/10", "out of 10, not 100"), ("八九分", "not one number"),
+        ("八十1分", "not one number"), ("8十5分", "not one number"), ("80±3", "a bound"),
     ],
 )  # fmt: skip
 def test_what_looks_like_a_score_and_cannot_be_used(text, problem):

@@ -11,6 +11,7 @@ from judge_fakes import scripted_judge
 
 from shiyan.chat import Chat
 from shiyan.config import PARAMS_FILE, JudgeParams, PathsParams, PromptTexts, load_params
+from shiyan.errors import UserError
 from shiyan.jsonl import read_records, write_records
 from shiyan.judging.judge import still_to_ask
 from shiyan.judging.probes import (
@@ -20,6 +21,7 @@ from shiyan.judging.probes import (
     evaluate_probes,
     make_probes,
     passes,
+    unbuilt,
 )
 from shiyan.judging.quality import evaluate_quality
 from shiyan.judging.rubric import CI_QUALITY, POLLER, POLLER_CI
@@ -69,6 +71,18 @@ def test_a_probe_that_cannot_be_made_is_left_out():
     lone = READINGS[0].model_copy(update={"text": "写灯。"})
     names = {probe.name for probe in make_probes(ALL, [lone], [], POLLER)}
     assert names == {"empty", "praise", "orders"}, "and none in a poem that nobody has"
+
+
+def test_probes_that_could_not_be_made_are_counted_with_their_reason():
+    lone = READINGS[0].model_copy(update={"text": "写灯。"})
+    told = unbuilt(ALL, [lone], make_probes(ALL, [lone], [], POLLER))
+    assert [notice.split()[2] for notice in told] == [
+        "other_poem", "swapped_content", "first_sentence", "orders_in_poem"
+    ]  # fmt: skip
+    assert told[2] == (
+        "the probe first_sentence could not be made of 1 of 1 readings (it is one sentence long)"
+    )
+    assert unbuilt(ALL, READINGS, make_probes(ALL, READINGS, SHOWN, POLLER)) == []
 
 
 @pytest.mark.parametrize(
@@ -231,6 +245,16 @@ def run_stage_with(scripted, **changes: object) -> None:
         config.judge[key] = value
     OmegaConf.save(config, PARAMS_FILE)
     stage["main"]()
+
+
+def test_the_stage_checks_the_ratings_before_it_asks_anything(project):
+    rated = next(iter(read_records(project.ratings, HumanRating)))
+    wrong = rated.model_copy(update={"scores": {CONTENT: 800.0}})
+    write_records(project.ratings, [wrong])
+    with scripted_judge(rule) as scripted:
+        with pytest.raises(UserError, match="gives 内容 800; allowed is 0 to 100"):
+            run_stage_with(scripted)
+        assert scripted.requests == []
 
 
 def test_the_stage_end_to_end(project, capsys):

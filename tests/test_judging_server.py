@@ -132,6 +132,21 @@ def test_what_does_not_pass_is_named_and_the_others_are_judged(tmp_path, waits, 
     assert failed[0].unscored_reason.split(": ")[0] in ("unavailable", "broken")
 
 
+@pytest.mark.parametrize(
+    ("reasoning", "said"),
+    [("", "the answer is empty (after 2"), (WHOLE, "the answer is empty, reasoning only (after 2")],
+)
+def test_an_empty_answer_is_paid_for_twice_at_most(tmp_path, waits, reasoning, said):
+    with serving([says("", reasoning_content=reasoning)]) as server:
+        (judgment,) = judged(server, tmp_path, 1)
+        assert judged(server, tmp_path, 1) == [judgment]
+        assert len(server.requests) == 2
+    assert judgment.scores is None
+    assert judgment.unscored_reason == f"no_answer: {said} tries)"
+    assert judgment.reasoning == (reasoning or None)
+    assert judgment.completion_tokens == 3
+
+
 def test_a_reply_cut_at_the_limit_keeps_what_stood_whole(tmp_path):
     cut = "\n".join(f"{name}：80分" for name in POLLER.names[:5]) + "\n陌生化：8"
     with serving([says(cut, "length")]) as server:

@@ -28,6 +28,26 @@ def test_further_fields_are_ignored_with_one_notice(tmp_path):
     ]
 
 
+def test_an_empty_file_is_told(tmp_path):
+    path = write(tmp_path / "p.jsonl")
+    assert personas.collect(path) == ([], [f"{path} holds no persona"])
+
+
+def test_personas_that_fit_the_corpus_badly_are_told():
+    line = "灯把雨数了一遍又一遍"
+    poem = Poem(poem_id="p", title="", text=line, genre="modern", author="甲")
+    people = [
+        Persona.model_validate(ONE | changes)
+        for changes in ({"critics_comments": f"人说“{line}”最好"}, {"poet_id": "乙"})
+    ]
+    assert personas.misfits("p.jsonl", people, [poem]) == [
+        f"p.jsonl: the persona of 甲 quotes a poem that may be judged ({line}), "
+        "which gives it away",
+        "p.jsonl: no poem of the corpus is by 乙",
+    ]
+    assert personas.misfits(None, people, [poem]) == [], "the project's own serve many corpora"
+
+
 def test_a_poet_with_two_personas_is_an_error_with_both_places(tmp_path):
     with pytest.raises(UserError, match=r"'甲' has two personas, at \S+:1 and at \S+:2"):
         personas.collect(write(tmp_path / "p.jsonl", ONE, ONE))

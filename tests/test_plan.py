@@ -13,10 +13,11 @@ from shiyan.errors import UserError
 from shiyan.generation import run
 from shiyan.jsonl import write_records
 from shiyan.planning import planned_generation
-from shiyan.records import Poem
+from shiyan.records import Poem, Understanding
 from shiyan.work import WorkCache
 
 ROOT = Path(__file__).resolve().parents[1]
+OLD = Understanding(item_id="old", poem_id="another", reader="llm", text="写雨。")
 POEM = "夜灯\n\n灯把雨数了一遍\n数到最后睡着了"
 
 
@@ -59,6 +60,11 @@ def project(tmp_path, monkeypatch, server) -> Path:
     return tmp_path
 
 
+def set_params(**changes: dict) -> None:
+    params = OmegaConf.load("params.yaml")
+    OmegaConf.save(OmegaConf.merge(params, changes), "params.yaml")
+
+
 def planned(capsys, *arguments: str) -> list[dict]:
     assert dispatch(["plan", "--json", *arguments]) == 0
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -91,6 +97,35 @@ def test_afterwards_everything_is_kept_and_the_judge_is_counted(project, server,
     assert (judgments["needed"], judgments["to_ask"]) == (4, 4)
     assert judgments["prompt_tokens"] > 0
     assert len(server.requests) == sent == 22
+
+
+@pytest.mark.parametrize("there", [[], [OLD]], ids=["empty", "of another run"])
+def test_readings_that_will_be_others_are_estimated_with_a_notice(there, project, server, capsys):
+    paths = load_params("paths", PathsParams)
+    write_records(paths.understandings, there)
+    write_records(paths.generated, [])
+    assert dispatch(["plan", "--json"]) == 0
+    shown = capsys.readouterr()
+    said = "holds readings of another run" if there else "holds no reading"
+    assert f"understandings.jsonl {said}; every reading is taken" in shown.err
+    judgments = json.loads(shown.out.splitlines()[-1])
+    assert (judgments["stage"], judgments["needed"]) == ("judge", 4)
+    assert server.requests == []
+
+
+def test_without_any_reading_to_come_it_is_told(project, capsys):
+    set_params(generate={"understanding": {"poems": 0}})
+    write_records(load_params("paths", PathsParams).understandings, [])
+    write_records(load_params("paths", PathsParams).generated, [])
+    assert dispatch(["plan"]) == 0
+    assert "there is no reading, hence nothing for the judges" in capsys.readouterr().err
+
+
+def test_poems_of_another_corpus_are_to_be_collected_first(project):
+    """As after `shiyan compose` of an experiment with another corpus."""
+    set_params(generate={"prompts": ["direct"]})
+    with pytest.raises(UserError, match=r"another corpus .*genre modern.*`dvc repro collect`"):
+        dispatch(["plan"])
 
 
 def test_a_budget_that_would_not_do_is_told(project, capsys):

@@ -151,6 +151,55 @@ def test_a_reading_of_one_dimension_is_rated_on_it_alone():
     assert row[4:12].count("—") == 7
 
 
+def test_a_filled_sheet_is_never_written_over(project):
+    export = ["ratings", "export", "sheet.csv"]
+    dispatch(export)
+    before = Path("sheet.csv").read_bytes()
+    with pytest.raises(UserError, match=r"^sheet\.csv exists already.*name another"):
+        dispatch([*export, "--seed", "2"])
+    assert Path("sheet.csv").read_bytes() == before
+    Path("sheet.csv").unlink()
+    with pytest.raises(UserError, match=r"^sheet\.csv\.key\.jsonl exists already"):
+        dispatch(export)
+
+
+def test_a_sheet_is_refused_with_the_key_of_another_export(project):
+    for seed in ("1", "2"):
+        dispatch(["ratings", "export", f"{seed}.csv", "--seed", seed])
+    rows = [row | dict.fromkeys(POLLER.names, "80") for row in cells_of(Path("1.csv"))]
+    fill(Path("1.csv"), rows)
+    command = ["ratings", "import", "1.csv", "--rater", "a", "--key"]
+    with pytest.raises(UserError, match=r"1\.csv:\d+, row \d: \S+ of row \d is not the one of 'u"):
+        dispatch([*command, "2.csv.key.jsonl"])
+    assert not Path("ratings.jsonl").exists()
+    assert dispatch([*command, "1.csv.key.jsonl"]) == 0
+
+
+def test_a_workbook_goes_without_control_characters_and_says_so(project, capsys):
+    paths = load_params("paths", PathsParams)
+    odd = READINGS[0].model_copy(update={"text": "说\x0b灯"})
+    write_records(paths.understandings, [odd, READINGS[1]])
+    assert dispatch(["ratings", "export", "sheet.xlsx"]) == 0
+    assert "1 cell(s) lost control characters" in capsys.readouterr().err
+    # An untouched sheet is read back: the key still fits.
+    assert dispatch(["ratings", "import", "sheet.xlsx", "--rater", "a"]) == 1
+
+
+def test_a_rater_has_a_name_without_blanks_around_it(project):
+    dispatch(["ratings", "export", "sheet.csv"])
+    rows = [row | dict.fromkeys(POLLER.names, "80") for row in cells_of(Path("sheet.csv"))]
+    fill(Path("sheet.csv"), rows)
+    with pytest.raises(UserError, match="--rater is empty"):
+        dispatch(["ratings", "import", "sheet.csv", "--rater", " "])
+    dispatch(["ratings", "import", "sheet.csv", "--rater", " a "])
+    assert {r.rater_id for r in read_records(Path("ratings.jsonl"), HumanRating)} == {"a"}
+
+
+def test_an_unknown_author_is_told_the_known_ones(project):
+    with pytest.raises(UserError, match=r"no reading of a poem by '无此人'.*乙、甲"):
+        dispatch(["ratings", "export", "sheet.csv", "--author", "无此人"])
+
+
 def test_another_suffix_is_refused(project):
     with pytest.raises(UserError, match=r"neither \.csv nor \.xlsx"):
         dispatch(["ratings", "export", "sheet.txt"])

@@ -112,6 +112,12 @@ def value(cell) -> float | None:
     return cell.value if isinstance(cell, Estimate) else cell
 
 
+def test_table_1_names_the_prompts_that_ran(paths):
+    table = rendered(paths, metrics(rubric=POLLER_CI))["table_1"]
+    assert "without (P0) and with (P3) the poet's persona" in table.caption
+    assert {r[1] for r in table.rows} == {"", "P0", "P3"}
+
+
 def test_our_means_and_errors_stand_beside_the_papers(paths):
     tables = rendered(paths, metrics())
     ten = tables["table_10"]
@@ -120,7 +126,8 @@ def test_our_means_and_errors_stand_beside_the_papers(paths):
     assert row(ten, "gpt-4-turbo", "P3", "Poller")["修辞手法"] == 80.13
     assert row(ten, "people", "", "Poller")["Avg"] == 79.08
     assert len(ten.rows) == 1 + 3 + 1 + 20
-    assert {r[1] for r in tables["table_1"].rows} == {"", "P0", "P1"}
+    assert {r[1] for r in tables["table_1"].rows} == {"", "P0", "P1", "P3"}
+    assert "with (P1, P3) the poet's persona" in tables["table_1"].caption
     three = tables["table_3"]
     assert value(row(three, "own", "P0", "this run")["Avg"]) == 10
     assert value(row(three, "own", "P3", "this run")["Avg"]) == 2

@@ -125,6 +125,8 @@ class Again:
     kind: FailureKind = "unavailable"
     wait_s: float | None = None
     """As the server asked; None: the client's own back-off."""
+    empty: ChatReply | None = None
+    """The reply without an answer, which was paid for."""
 
 
 class StopAskingError(Exception):
@@ -330,7 +332,8 @@ def _read_choice(
         tokens = f" ({used} of {used} tokens)" if used else ""
         reason = f"the budget of tokens was used up by reasoning{tokens}; raise max_tokens"
         return reply.failed("reasoning_only", reason)
-    return Again("finished without an answer", "no_answer")
+    said = "the answer is empty, reasoning only" if reply.thinking else "the answer is empty"
+    return Again(said, "no_answer", empty=reply)
 
 
 def _text_of(content: Any) -> str:

@@ -217,6 +217,8 @@ class Patience:
     """Of a local server, which is watched and may share two busy cores."""
     timeouts: int = 2
     """Silent tries before a request is given up."""
+    empty: int = 2
+    """Empty answers, each of them paid for, before a request is given up."""
     unreachable: int = 3
     """Refused connections in a row before the server is given up."""
     failed_in_a_row: int = 5
@@ -479,7 +481,7 @@ class Chat:
 
     async def _try_repeatedly(self, client: Any, request: ChatRequest) -> Outcome:
         again = Again("not asked")
-        silent = 0
+        silent = empty = 0
         bodies: list[str] = []
         for tried in range(1, self._patience.tries + 1):
             await self._wait_for_turn()
@@ -503,15 +505,17 @@ class Chat:
                 return answer
             again = answer
             silent += again.reason == SILENT
-            if silent >= self._patience.timeouts or (
-                # A local model's draw is decided by the seed: it would say nothing again.
-                again.kind == "no_answer" and isinstance(self.params, LocalModelParams)
-            ):
+            empty += again.kind == "no_answer"
+            # A local model's draw is decided by the seed: it would say nothing again.
+            most_empty = 1 if isinstance(self.params, LocalModelParams) else self._patience.empty
+            if silent >= self._patience.timeouts or empty >= most_empty:
                 break
             if tried < self._patience.tries:
                 await self._back_off(again, tried)
         reason = f"{self._hidden(again.reason)} (after {tried} {'try' if tried == 1 else 'tries'})"
         self._count_failed(reason)
+        if again.empty is not None:
+            return again.empty.failed(again.kind, reason)
         return ChatFailure(again.kind, reason)
 
     def _count_failed(self, reason: str) -> None:

@@ -232,6 +232,8 @@ class Judgment(Record):
     reasons: dict[str, str] = {}
     unscored_reason: str | None = None
     reply: str
+    other_replies: tuple[str, ...] = ()
+    """Of the attempts whose verdict was not taken; scores are all of one reply."""
     reasoning: str | None = None
     finish_reason: str | None = None
     attempts: int = Field(default=1, ge=1)

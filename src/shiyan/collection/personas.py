@@ -59,6 +59,8 @@ def collect(path: str | None) -> tuple[list[Persona], list[str]]:
             personas[persona.poet_id] = persona
             places[persona.poet_id] = place
     notices = [f"{path}: ignored the fields {', '.join(sorted(ignored))}"] if ignored else []
+    if path is not None and not personas:
+        notices.append(f"{path} holds no persona")
     odd = {poet: n for poet, p in personas.items() if not SHORTEST <= (n := length(p)) <= LONGEST}
     if path is not None and odd:
         told = ", ".join(f"{poet} ({n:,})" for poet, n in odd.items())
@@ -87,6 +89,26 @@ def _persona(place: str, row: Mapping[str, Any], fields: Mapping[str, str]) -> P
 def length(persona: Persona) -> int:
     """Characters of the three texts."""
     return sum(len(getattr(persona, name)) for name in TEXTS)
+
+
+def misfits(path: str | None, personas: Iterable[Persona], poems: Iterable[Poem]) -> list[str]:
+    """Notices of a user's personas that fit the corpus badly: of poets it does not hold, and
+    such as quote a poem of their poet."""
+    own: dict[str, list[Poem]] = {}
+    for poem in poems:
+        own.setdefault(poem.author, []).append(poem)
+    strangers, notices = [], []
+    for persona in personas if path is not None else ():
+        if persona.poet_id not in own:
+            strangers.append(persona.poet_id)
+        elif quoted := quotations(persona, own[persona.poet_id]):
+            notices.append(
+                f"{path}: the persona of {persona.poet_id} quotes a poem that may be judged "
+                f"({quoted[0]}), which gives it away"
+            )
+    if strangers:
+        notices.append(f"{path}: no poem of the corpus is by {'、'.join(strangers)}")
+    return notices
 
 
 def quotations(persona: Persona, poems: Iterable[Poem]) -> list[str]:

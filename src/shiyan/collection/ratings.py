@@ -2,9 +2,9 @@
 
 import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Protocol, get_args
 
 from shiyan.collection.tables import read_rows
 from shiyan.config import project_root
@@ -22,17 +22,37 @@ MISSING = frozenset({"", "-", "—", "/", "na", "n/a", "nan", "null", "none", "�
 """What raters write in a cell that they leave out, case aside."""
 
 
-def collect(path: str | None) -> tuple[list[HumanRating], list[str]]:
+class Scale(Protocol):
+    """What people rate, and from where to where."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def lowest(self) -> float: ...
+    @property
+    def highest(self) -> float: ...
+    def allows(self, score: float) -> bool: ...
+    def dimension(self, key: str) -> str | None:
+        """The dimension that a column is the name of; None for another column."""
+
+
+def collect(path: str | None, scales: Mapping[str, Scale]) -> tuple[list[HumanRating], list[str]]:
     """(ratings, notices) of a user's file; none without a file.
 
     A row has `item_id` and `rater_id`, and may have `rubric` (poller) and `source`
-    (human). Its scores stand in an object `scores`, or every other column that
-    holds a number is a dimension; a column without any number is ignored with one
-    notice. A missing score is null.
+    (human). Its scores stand in an object `scores` or in columns that are named as the
+    rubric's dimensions; other columns of words are ignored with one notice. A missing
+    score is null.
+
+    Args:
+        scales: rubric -> its dimensions and scale.
 
     Raises:
-        UserError: a column that is missing, a cell that is no number, two ratings of
-            one item by one rater; each names its place.
+        UserError: a column that is missing, an unknown rubric or dimension, a cell that is
+            no number of the scale, two ratings of one item by one rater on scales that are
+            one for people; each names its place.
     """
     if path is None:
         return [], []
@@ -50,28 +70,34 @@ def collect(path: str | None) -> tuple[list[HumanRating], list[str]]:
                 f"{', '.join(columns)}"
             )
     others = [column for column in columns if column not in fields and column != "scores"]
-    dimensions = [c for c in others if any(_number(row.get(c)) is not None for _, row in rows)]
-    ratings: dict[tuple[str, str, str], HumanRating] = {}
-    places: dict[tuple[str, str, str], str] = {}
+    ratings: dict[tuple[str, str, tuple[str, ...]], HumanRating] = {}
+    places: dict[tuple[str, str, tuple[str, ...]], str] = {}
     for place, row in rows:
-        rating = _rating(place, row, fields, dimensions)
-        key = (rating.item_id, rating.rater_id, rating.rubric)
+        rating = _rating(place, row, fields, others, scales)
+        # Rubrics that differ in their prompts alone ask people the same.
+        key = (rating.item_id, rating.rater_id, scales[rating.rubric].names)
         if key in ratings:
+            rubrics = dict.fromkeys((ratings[key].rubric, rating.rubric))
             raise UserError(
                 f"{rating.rater_id!r} rates {rating.item_id!r} twice, at {places[key]} and at "
-                f"{place}; keep one row"
+                f"{place} (rubric {' and '.join(rubrics)}); keep one row"
             )
         ratings[key], places[key] = rating, place
     if not any(
         score is not None for rating in ratings.values() for score in rating.scores.values()
     ):
         raise UserError(f"{file} holds no score: no column but {', '.join(fields)} has a number")
-    ignored = [column for column in others if column not in dimensions]
+    used = {rating.rubric for rating in ratings.values()}
+    ignored = [c for c in others if all(scales[rubric].dimension(c) is None for rubric in used)]
     return list(ratings.values()), [f"{path}: ignored {', '.join(ignored)}"] if ignored else []
 
 
 def _rating(
-    place: str, row: Mapping[str, Any], fields: Mapping[str, str], dimensions: list[str]
+    place: str,
+    row: Mapping[str, Any],
+    fields: Mapping[str, str],
+    others: Sequence[str],
+    scales: Mapping[str, Scale],
 ) -> HumanRating:
     known = {fields[column]: str(row[column]).strip() for column in fields if row.get(column)}
     for field in ("item_id", "rater_id"):
@@ -82,26 +108,56 @@ def _rating(
         raise UserError(
             f"{place}: source is {known['source']!r}; allowed are {', '.join(get_args(Source))}"
         )
+    if known["rubric"] not in scales:
+        raise UserError(
+            f"{place}: there is no rubric {known['rubric']!r}; allowed are {', '.join(scales)}"
+        )
     given = row.get("scores") or {}
     if not isinstance(given, dict):
         raise UserError(f'{place}: scores is no object like {{"内容": 80}}')
-    scores = {**{d: row.get(d) for d in dimensions}, **given}
-    return HumanRating.model_validate(
-        {**known, "scores": {name: _score(place, name, value) for name, value in scores.items()}}
-    )
+    scale = scales[known["rubric"]]
+    # Words in another column are a remark; a number there is a misspelt dimension's.
+    columns = [
+        (column, row[column])
+        for column in others
+        if column in row
+        if scale.dimension(column) is not None or _number(row[column]) is not None
+    ]
+    scores = _scores(place, [*columns, *given.items()], scale)
+    return HumanRating.model_validate({**known, "scores": scores})
 
 
-def _score(place: str, name: str, value: Any) -> float | None:
+def _scores(place: str, cells: Sequence[tuple[str, Any]], scale: Scale) -> dict[str, float | None]:
+    scores: dict[str, float | None] = {}
+    for name, value in cells:
+        dimension = scale.dimension(name)
+        if dimension is None:
+            raise UserError(
+                f"{place}: {name!r} has {value!r} but is no dimension of {scale.name}; allowed are "
+                f"{', '.join(scale.names)}"
+            )
+        if dimension in scores:
+            raise UserError(f"{place} has {dimension} twice; keep one column of it")
+        scores[dimension] = _score(place, name, value, scale)
+    return scores
+
+
+def _score(place: str, name: str, value: Any, scale: Scale) -> float | None:
     """A cell as a score; None where it was left out.
 
     Raises:
-        UserError: it is neither.
+        UserError: it is neither, or off the scale.
     """
     if value is None or (isinstance(value, str) and _plain(value).casefold() in MISSING):
         return None
     number = _number(value)
     if number is None:
         raise UserError(f"{place}: {name} is {value!r}, a number or an empty cell is wanted")
+    if not scale.allows(number):
+        raise UserError(
+            f"{place}: {name} is {number:g}; allowed is {scale.lowest:g} to {scale.highest:g}, "
+            "or an empty cell"
+        )
     return number
 
 

@@ -76,6 +76,10 @@ def read_rows(path: Path, known: Sequence[str]) -> list[tuple[str, Mapping[str, 
     except OSError as error:
         raise UserError(f"{path} could not be read: {error.strerror}") from error
     table = read_table(path, raw, known)
+    names = {name.casefold() for name in known}
+    fits_its_name = path.suffix.lower() != ".xlsx" or raw.startswith(ZIP)
+    if not fits_its_name and not any(column.casefold() in names for column in table.columns):
+        raise UserError(f"{path} is no .xlsx workbook, whatever its name; save it anew as one")
     for row in table.rows:
         if row.problem:
             raise UserError(f"{row.place}: {row.problem}")

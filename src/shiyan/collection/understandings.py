@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from shiyan.collection.ratings import Scale
 from shiyan.collection.tables import read_rows
 from shiyan.config import project_root
 from shiyan.errors import UserError
@@ -23,7 +24,9 @@ ALL = frozenset({"", "all", "全部", "所有", "全部维度"})
 SOURCES = (*get_args(Source), "generated")
 
 
-def collect(path: str | None, poem_ids: Collection[str]) -> tuple[list[Understanding], list[str]]:
+def collect(
+    path: str | None, poem_ids: Collection[str], scale: Scale
+) -> tuple[list[Understanding], list[str]]:
     """(readings, notices) of a user's file; none without a file.
 
     A row has `item_id`, `poem_id`, `reader` and `text`, and may have `dimension` (all) and
@@ -32,10 +35,11 @@ def collect(path: str | None, poem_ids: Collection[str]) -> tuple[list[Understan
 
     Args:
         poem_ids: of the collected poems.
+        scale: whose dimensions a reading may be of.
 
     Raises:
         UserError: a column or a cell that is missing, an item_id twice, a reading of a poem
-            that was not collected; each names its place.
+            that was not collected, a dimension that there is not; each names its place.
     """
     if path is None:
         return [], []
@@ -47,7 +51,7 @@ def collect(path: str | None, poem_ids: Collection[str]) -> tuple[list[Understan
     readings: dict[str, Understanding] = {}
     places: dict[str, str] = {}
     for place, row in rows:
-        reading = _reading(place, row, named)
+        reading = _reading(place, row, named, scale)
         if reading.item_id in readings:
             raise UserError(
                 f"two readings have the item_id {reading.item_id!r}, at "
@@ -60,11 +64,18 @@ def collect(path: str | None, poem_ids: Collection[str]) -> tuple[list[Understan
             )
         readings[reading.item_id], places[reading.item_id] = reading, place
     ignored = [column for column in columns if column not in named]
-    return list(readings.values()), [f"{path}: ignored {', '.join(ignored)}"] if ignored else []
+    notices = [f"{path}: ignored {', '.join(ignored)}"] if ignored else []
+    return list(readings.values()), notices if rows else [f"{path} holds no reading"]
 
 
-def _reading(place: str, row: Mapping[str, Any], named: Mapping[str, str]) -> Understanding:
-    given = {field: str(row[column]).strip() for column, field in named.items() if row.get(column)}
+def _reading(
+    place: str, row: Mapping[str, Any], named: Mapping[str, str], scale: Scale
+) -> Understanding:
+    cells = {field: row[column] for column, field in named.items() if row.get(column)}
+    for field, value in cells.items():
+        if isinstance(value, list | dict):
+            raise UserError(f"{place}: {field} is {value!r}; one text is wanted")
+    given = {field: str(value).strip() for field, value in cells.items()}
     for field in ("item_id", "poem_id", "reader", "text"):
         if not given.get(field):
             raise UserError(
@@ -74,6 +85,13 @@ def _reading(place: str, row: Mapping[str, Any], named: Mapping[str, str]) -> Un
     values = DEFAULTS | given
     if values["dimension"].casefold() in ALL:
         values["dimension"] = "all"
+    elif (dimension := scale.dimension(values["dimension"])) is not None:
+        values["dimension"] = dimension
+    else:
+        raise UserError(
+            f"{place}: dimension is {values['dimension']!r}; allowed are all, "
+            f"{', '.join(scale.names)}"
+        )
     if values["source"] not in SOURCES:
         raise UserError(
             f"{place}: source is {values['source']!r}; allowed are {', '.join(SOURCES)}"

@@ -25,15 +25,14 @@ def run(arguments: argparse.Namespace) -> int:
         for row in rows:
             print(json.dumps(as_object(row, rows), ensure_ascii=False))
         return 0
-    if rows:
-        print_table("Error", rows, [row.errors for row in rows])
-        changed = [row for row in rows if any(v is not None for v in row.reductions.values())]
-        if changed:
-            print()
-            print_table("Reduction against P0, %", changed, [row.reductions for row in changed])
+    print_table("Error", rows, [row.errors for row in rows])
+    changed = [row for row in rows if any(v is not None for v in row.reductions.values())]
+    if changed:
         print()
-        for name, row in best(rows).items():
-            print(f"least error, {name}: {row.judge} {row.prompt} ({row.errors[name]:.2f})")
+        print_table("Reduction against P0, %", changed, [row.reductions for row in changed])
+    print()
+    for name, row in best(rows).items():
+        print(f"least error, {name}: {row.judge} {row.prompt} ({row.errors[name]:.2f})")
     return 0
 
 

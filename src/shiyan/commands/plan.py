@@ -10,7 +10,7 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
@@ -21,19 +21,23 @@ from shiyan import planning
 from shiyan.chat import Budget, Chat, ChatReply, ChatRequest, price
 from shiyan.config import (
     ApiModelParams,
+    FilesParams,
     GenerateParams,
     JudgeParams,
     PathsParams,
     PromptTexts,
+    SongciParams,
+    load_corpus,
     load_models,
     load_params,
 )
+from shiyan.errors import UserError
 from shiyan.generation import run as generation
 from shiyan.generation.understand import construct
 from shiyan.jsonl import read_records
 from shiyan.judging import judge as judging
 from shiyan.judging.plan import Material, plan, read_material
-from shiyan.records import Persona, Understanding
+from shiyan.records import Persona, Poem, Understanding
 from shiyan.work import WorkCache
 
 WIDTH = 118
@@ -76,7 +80,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     paths, cache = load_params("paths", PathsParams), WorkCache()
     speeds: Speeds = {}
-    rows = [*rows_of_generate(paths, cache, speeds), *rows_of_judge(paths, cache, speeds)]
+    other = other_corpus(paths)
+    try:
+        rows = [*rows_of_generate(paths, cache, speeds), *rows_of_judge(paths, cache, speeds)]
+    except UserError as error:
+        raise UserError(other, 2) if other else error from None
+    if other:
+        sys.stderr.write(f"notice: {other}\n")
     if arguments.json:
         for row in rows:
             print(json.dumps(dataclasses.asdict(row), ensure_ascii=False))
@@ -86,6 +96,20 @@ def run(arguments: argparse.Namespace) -> int:
     for notice in budget_notices(rows):
         sys.stderr.write(f"notice: {notice}\n")
     return 0
+
+
+def other_corpus(paths: PathsParams) -> str:
+    """What to do where the collected poems are no poems of the corpus that is set; else ""."""
+    corpus = load_corpus()
+    genre = "ci" if isinstance(corpus, SongciParams) else "modern"
+    genre = corpus.genre if isinstance(corpus, FilesParams) else genre
+    collected = {poem.genre for poem in read_records(paths.poems, Poem)}
+    if not collected or genre in collected:
+        return ""
+    return (
+        f"{paths.poems} holds poems of another corpus (genre {', '.join(sorted(collected))}; "
+        f"params.yaml sets one of genre {genre}): run `dvc repro collect` first, then plan again"
+    )
 
 
 Speeds = dict[str, float]
@@ -127,17 +151,20 @@ def rows_of_judge(paths: PathsParams, cache: WorkCache, speeds: Speeds) -> list[
         if first:
             to_ask = judging.still_to_ask(own, chat, params)
             rows.append(row("judge", chat, "judgments", first, to_ask, speeds))
+    if models and not rows:
+        sys.stderr.write("notice: there is no reading, hence nothing for the judges\n")
     return rows
 
 
 def material_of(paths: PathsParams, cache: WorkCache) -> Material:
     """What will be judged; the longest readings that may come stand in for those to come."""
-    if paths.understandings.exists():
-        return read_material(paths)
     work = planning.planned_generation(paths, cache)
+    lacks = lack_of_readings(paths, {task.item_id for task in work.reading_tasks})
+    if not lacks:
+        return read_material(paths)
     wanted = work.params.understanding
     sys.stderr.write(
-        f"notice: {paths.understandings} is not there yet; every reading is taken to have "
+        f"notice: {paths.understandings} {lacks}; every reading is taken to have "
         f"generate.understanding.max_tokens ({wanted.max_tokens}) tokens\n"
     )
     # A character is a token at least, of Chinese and of these models.
@@ -157,6 +184,17 @@ def material_of(paths: PathsParams, cache: WorkCache) -> Material:
     given = list(read_records(paths.collected_understandings, Understanding))
     personas = list(read_records(paths.personas, Persona))
     return Material(work.human, personas, [*given, *own, *wrong])
+
+
+def lack_of_readings(paths: PathsParams, planned: Collection[str]) -> str:
+    """Why the file of readings is not what the judges will get; "" where it is."""
+    if not paths.understandings.exists():
+        return "is not there yet"
+    readings = read_records(paths.understandings, Understanding)
+    there = {reading.item_id for reading in readings if reading.source == "generated"}
+    if there - set(planned):
+        return "holds readings of another run"
+    return "" if there or not planned else "holds no reading"
 
 
 def row(

@@ -1,7 +1,8 @@
 """Sheets for people who rate readings: export a blind one, import the filled ones.
 
   shiyan ratings export SHEET   a shuffled .csv or .xlsx, and SHEET.key.jsonl beside it
-  shiyan ratings import SHEET --rater NAME --out ratings.jsonl   read it back
+  shiyan ratings import SHEET --rater NAME --out ratings.jsonl   read it back; the exit code
+                                is 1 while a score is missing, though what there is was written
   shiyan ratings show FILE      how far the raters are and how far they agree
 
 Then `dvc exp run -S collect.ratings=ratings.jsonl` compares the judges with them.
@@ -19,13 +20,21 @@ from shiyan.errors import UserError
 from shiyan.jsonl import read_records, write_records
 from shiyan.judging.plan import read_readings
 from shiyan.judging.rubric import RUBRICS, Rubric
-from shiyan.judging.sheets import ROW, SheetRow, blind_sheet, read_ratings, write_sheet
+from shiyan.judging.sheets import (
+    ROW,
+    SheetRow,
+    blind_sheet,
+    check_shown,
+    read_ratings,
+    write_sheet,
+)
 from shiyan.records import HumanRating, Poem, Understanding
 
 if TYPE_CHECKING:
     from shiyan.judging.sheets import Progress
 
 RESAMPLES, SEED = 1000, 0
+MOST_NAMED = 8
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,26 +66,58 @@ def run(arguments: argparse.Namespace) -> int:
 
 def run_export(arguments: argparse.Namespace) -> int:
     rubric, paths = _rubric(), load_params("paths", PathsParams)
-    poems = [poem for path in (paths.poems, paths.generated) for poem in read_records(path, Poem)]
-    author_of = {poem.poem_id: poem.author for poem in poems}
+    key = _key_path(arguments.sheet)
+    for file in (arguments.sheet, key):
+        if file.exists():
+            raise UserError(
+                f"{file} exists already, and what is filled in is not written over; name another "
+                "sheet, or delete sheet and key",
+                2,
+            )
+    poems = _poems(paths)
     readings = [
         reading
         for reading in read_readings(paths)
         if arguments.constructed or reading.source != "constructed"
-        if arguments.author in (None, author_of.get(reading.poem_id))
     ]
+    if arguments.author is not None:
+        readings = _of_author(arguments.author, readings, poems)
     sheet = blind_sheet(readings, poems, rubric, arguments.seed)
-    key = _key_path(arguments.sheet)
-    write_sheet(arguments.sheet, sheet, _instructions(rubric))
+    for notice in write_sheet(arguments.sheet, sheet, _instructions(rubric)):
+        print(f"notice: {notice}", file=sys.stderr)
     write_records(key, sheet.key)
     print(f"{arguments.sheet}: {len(sheet.rows)} readings to rate")
     print(f"{key}: which row shows which reading; raters must not see it", file=sys.stderr)
     return 0
 
 
+def _poems(paths: PathsParams) -> list[Poem]:
+    return [poem for path in (paths.poems, paths.generated) for poem in read_records(path, Poem)]
+
+
+def _of_author(
+    author: str, readings: Sequence[Understanding], poems: Sequence[Poem]
+) -> list[Understanding]:
+    """Raises UserError where there is no reading of a poem by the author."""
+    author_of = {poem.poem_id: poem.author for poem in poems}
+    own = [reading for reading in readings if author_of.get(reading.poem_id) == author]
+    if readings and not own:
+        known = sorted({author_of.get(reading.poem_id, "?") for reading in readings})
+        more = " …" if len(known) > MOST_NAMED else ""
+        raise UserError(
+            f"there is no reading of a poem by {author!r}; there are some of poems by "
+            f"{'、'.join(known[:MOST_NAMED])}{more}",
+            2,
+        )
+    return own
+
+
 def run_import(arguments: argparse.Namespace) -> int:
     from shiyan.collection.tables import read_table
 
+    rater = arguments.rater = arguments.rater.strip()
+    if not rater:
+        raise UserError("--rater is empty; name who filled the sheet", 2)
     rubric, paths = _rubric(), load_params("paths", PathsParams)
     readings = {r.item_id: r for r in read_readings(paths)}
     key = {}
@@ -89,8 +130,9 @@ def run_import(arguments: argparse.Namespace) -> int:
         key[row.row] = readings[row.item_id]
     table = read_table(arguments.sheet, _bytes(arguments.sheet), [ROW, *rubric.names])
     rows = [(row.place, row.cells) for row in table.rows]
-    ratings, progress = read_ratings(rows, key, arguments.rater, rubric)
-    kept = _earlier(arguments.out, arguments.rater, {r.item_id for r in ratings}, arguments.replace)
+    ratings, progress = read_ratings(rows, key, rater, rubric)
+    check_shown(rows, key, _poems(paths))
+    kept = _earlier(arguments.out, rater, {r.item_id for r in ratings}, arguments.replace)
     write_records(arguments.out, [*kept, *ratings])
     _tell(arguments, len(ratings), progress)
     return 1 if progress.missing or progress.untouched else 0

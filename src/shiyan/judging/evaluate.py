@@ -27,7 +27,6 @@ import numpy as np
 from shiyan.errors import UserError
 from shiyan.jsonl import replacing
 from shiyan.judging.agreement import krippendorff_alpha, spearman
-from shiyan.judging.mention import dimension_of
 from shiyan.judging.prompts import BASELINE
 from shiyan.judging.rubric import Rubric
 from shiyan.metrics import Draws, Estimate, Sampled
@@ -85,7 +84,7 @@ class Evaluation:
         self.families = families
         self.readings = {reading.item_id: reading for reading in understandings}
         self.judgments = [j for j in judgments if j.item_id in self.readings]
-        self.ratings, self.unknown_items = _checked(ratings, self.readings, rubric)
+        self.ratings, self.unknown_items = checked(ratings, self.readings, rubric)
         self.draws = Draws.of((r.poem_id for r in self.readings.values()), resamples, seed)
 
     # what there is
@@ -601,10 +600,14 @@ def _first(rubric: Rubric, name: str) -> str:
     return rubric.names[0] if name == AVERAGE else name
 
 
-def _checked(
+def checked(
     ratings: Iterable[HumanRating], readings: Mapping[str, Understanding], rubric: Rubric
 ) -> tuple[list[HumanRating], list[str]]:
-    """(ratings of known readings by this scale, items without a reading)."""
+    """(ratings of known readings by this scale, items without a reading).
+
+    Raises:
+        UserError: a rating off the scale or of an unknown dimension.
+    """
     known, unknown = [], []
     for rating in ratings:
         if rating.rubric != rubric.name and not {rating.rubric, rubric.name} <= SAME_SCALE:
@@ -615,7 +618,7 @@ def _checked(
         scores = {}
         for given, score in rating.scores.items():
             where = f"the rating of {rating.item_id!r} by {rating.rater_id!r}"
-            name = dimension_of(given, rubric)
+            name = rubric.dimension(given)
             if name is None:
                 raise UserError(
                     f"{where} names {given!r}, which is no dimension of {rubric.name}; "

@@ -46,7 +46,8 @@ class Reading:
 
 
 DIGITS = r"\d+(?:\.\d+)?"
-HAN = r"[零〇一二两三四五六七八九十百]+(?:点[零〇一二三四五六七八九]+)?"
+_HAN_CHARACTERS = "零〇一二两三四五六七八九十百"
+HAN = rf"[{_HAN_CHARACTERS}]+(?:点[零〇一二三四五六七八九]+)?"
 _POINT = "分(?![钟析为成别明]|之[一二三四五六七八九十几])"
 UNIT = rf"(?:{_POINT}|(?:points?|pts?|marks?)\b)"
 _NUMBER = rf"(?:{DIGITS}|{HAN})"
@@ -67,6 +68,12 @@ _FIRST = re.compile(
     rf"|(?P<full>满分)(?=\s*(?:$|[^\w])))",
     re.IGNORECASE,
 )
+# 八十1分 and 8十分 are slips; no half of one is the score.
+_MIXED = re.compile(
+    rf"(?:{HAN}\d[\d{_HAN_CHARACTERS}.]*(?=\s*(?:{UNIT}|/|$|[^\w\s]|\n))"
+    rf"|{DIGITS}[{_HAN_CHARACTERS}][\d{_HAN_CHARACTERS}.]*(?=\s*{UNIT}))",
+    re.IGNORECASE,
+)
 _OUT_OF = re.compile(rf"\s*(?:/|out\s+of)\s*(?P<of>{DIGITS})\s*(?:{UNIT})?", re.IGNORECASE)
 _RANGE = re.compile(
     rf"\s*(?:[-–—−~〜至到]|[（(]?\s*(?:或者?|or\b))\s*(?P<other>{_NUMBER})(?!\s*[{_COUNTED}])"
@@ -81,7 +88,7 @@ _CHANGE = re.compile(
     rf"\s*(?P<later>{_NUMBER})(?:\s*{UNIT})?",
     re.IGNORECASE,
 )
-_BOUND = re.compile(r"\s*(?:\+|分?(?:以上|以下|之上|之下|多分?|余分?))")
+_BOUND = re.compile(r"\s*(?:\+|±\s*\d+(?:\.\d+)?|分?(?:以上|以下|之上|之下|多分?|余分?))")
 
 _HAN_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _HAN_UNITS = {"十": 10, "百": 100}
@@ -121,6 +128,8 @@ def read_score(text: str, start: int, rubric: Rubric) -> Reading | None:
     spread = _HAN_RANGE.match(text, start)
     if spread is not None:
         return Reading(None, f"a range ({spread.group().strip()})", spread.end())
+    if (mixed := _MIXED.match(text, start)) is not None:
+        return Reading(None, f"{mixed.group().strip()!r} is not one number", mixed.end())
     first = _FIRST.match(text, start)
     if first is None:
         return None

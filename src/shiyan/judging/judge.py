@@ -20,6 +20,8 @@ class _Course:
     attempts: int = 0
     verdict: Verdict | None = None
     reply: ChatReply | None = None
+    others: list[tuple[Verdict, ChatReply]] = field(default_factory=list)
+    """What was replied besides, in the order in which it came."""
     failure: ChatFailure | None = None
     prompt_tokens: list[int | None] = field(default_factory=list)
     cached_tokens: list[int | None] = field(default_factory=list)
@@ -43,7 +45,10 @@ class _Course:
         )
 
     def take(self, outcome: ChatReply | ChatFailure) -> None:
-        """Keep the better of the verdicts: the one with more scores, the earlier of equals."""
+        """Keep the better of the verdicts: the one with more scores, the earlier of equals.
+
+        Two are never merged: a judge that scores anew may weigh everything anew.
+        """
         self.attempts += 1
         self.prompt_tokens.append(outcome.prompt_tokens)
         self.completion_tokens.append(outcome.completion_tokens)
@@ -53,8 +58,13 @@ class _Course:
         self.cached_tokens.append(outcome.cached_tokens)
         is_cut = outcome.finish_reason == "length"
         verdict = parse_reply(outcome.text, self.task.rubric, is_cut=is_cut)
-        if self.verdict is None or verdict.n_scored > self.verdict.n_scored:
+        if self.verdict is None or self.reply is None:
             self.verdict, self.reply = verdict, outcome
+        elif verdict.n_scored > self.verdict.n_scored:
+            self.others.append((self.verdict, self.reply))
+            self.verdict, self.reply = verdict, outcome
+        else:
+            self.others.append((verdict, outcome))
 
     @property
     def wants_another(self) -> bool:
@@ -157,13 +167,27 @@ def judgment_of(course: _Course) -> Judgment:
         | {
             "scores": dict(verdict.scores) if verdict.n_scored else None,
             "reasons": dict(verdict.reasons),
-            "unscored_reason": verdict.explanation,
+            "unscored_reason": _explained(verdict, [other for other, _ in course.others]),
             "repaired": verdict.repaired,
             "reply": reply.text,
+            "other_replies": tuple(other.text for _, other in course.others),
             "reasoning": reply.thinking,
             "finish_reason": reply.finish_reason,
             "served_model": reply.model,
         }
+    )
+
+
+def _explained(verdict: Verdict, others: Iterable[Verdict]) -> str | None:
+    """Why dimensions have no score, and which of them another reply scored."""
+    elsewhere = [
+        n for n in verdict.problems if any(other.scores[n] is not None for other in others)
+    ]
+    if not elsewhere:
+        return verdict.explanation
+    return (
+        f"{verdict.explanation} (scored in another reply, which is not merged into this one, "
+        f"{'、'.join(elsewhere)})"
     )
 
 

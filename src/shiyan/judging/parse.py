@@ -13,7 +13,8 @@ The rules, which decide where a reply is not clear:
   marked as final, that dimension is unscored. (With a single dimension there is no
   such block: two unmarked verdicts that differ are unscored.)
 - A bare row of numbers counts only if it has exactly one a dimension.
-- A range, a bound, a value off the scale or out of another total is unscored.
+- A range, a bound, digits mixed with Han numerals (八十1分), a value off the scale or out
+  of another total is unscored.
 - Of a reply that was cut off, what stood whole counts; a number at the cut does not.
 """
 

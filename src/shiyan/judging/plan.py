@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from shiyan.chat import AnyModelParams
 from shiyan.config import JudgeParams, PathsParams, PromptTexts
 from shiyan.jsonl import read_records
-from shiyan.judging.probes import Probe, make_probes
+from shiyan.judging.probes import Probe, make_probes, unbuilt
 from shiyan.judging.rubric import RUBRICS
 from shiyan.judging.tasks import Task, plan_quality, plan_readings, structured_judges, texts_of
 from shiyan.records import Persona, Poem, Understanding
@@ -43,6 +43,8 @@ class Plan:
 
     tasks: Sequence[Task]
     probes: Sequence[Probe]
+    notices: Sequence[str] = ()
+    """Of probes that could not be made."""
 
 
 def plan(
@@ -71,4 +73,4 @@ def plan(
     if params.quality_poems:
         texts = texts_of(prompts, "ci_quality")
         tasks += plan_quality(params, texts, material.poems, structured=structured)
-    return Plan(tasks, probes)
+    return Plan(tasks, probes, unbuilt(params.probes, material.readings, probes))

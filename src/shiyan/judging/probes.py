@@ -12,6 +12,7 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -61,7 +62,7 @@ def make_probes(
     `other_poem` and `swapped_content` take the next reading of another poem by the same
     reader; `swapped_content` needs a section on 内容 in both.
     """
-    readings = [r for r in understandings if r.source != "constructed" and r.dimension == "all"]
+    readings = _true_readings(understandings)
     poem_of = {poem.poem_id: poem for poem in poems}
     probes = []
     for index, reading in enumerate(readings):
@@ -85,6 +86,32 @@ def make_probes(
             )
             probes.append(Probe(name, reading.item_id, reading.poem_id, doctored, poem))
     return probes
+
+
+WHY_UNBUILT: Mapping[ProbeName, str] = {
+    "other_poem": "the same reader has no reading of another poem",
+    "swapped_content": "it or another poem's reading has no section on 内容",
+    "first_sentence": "it is one sentence long",
+    "orders_in_poem": "its poem is not there",
+}
+
+
+def unbuilt(
+    names: Sequence[ProbeName], understandings: Iterable[Understanding], probes: Iterable[Probe]
+) -> list[str]:
+    """A clause a probe that could not be made of every true reading: of how many, and why."""
+    n_readings = len(_true_readings(understandings))
+    built = Counter(probe.name for probe in probes)
+    return [
+        f"the probe {name} could not be made of {n_readings - built[name]} of {n_readings} "
+        f"readings ({WHY_UNBUILT.get(name, 'no reason is known')})"
+        for name in dict.fromkeys(names)
+        if built[name] < n_readings
+    ]
+
+
+def _true_readings(understandings: Iterable[Understanding]) -> list[Understanding]:
+    return [r for r in understandings if r.source != "constructed" and r.dimension == "all"]
 
 
 def _other(readings: Sequence[Understanding], index: int) -> str | None:

@@ -178,7 +178,11 @@ def heading(poem: Poem) -> str:
     return poem.title
 
 
-_MARK = re.compile(r"[<＜]\s*([/／]?)\s*(poem|reading)\s*[>＞]", re.IGNORECASE)
+_UNSEEN = r"\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff"
+"""Characters without a width, between which a judge reads the same mark."""
+_GAP = rf"[\s{_UNSEEN}]*"
+_NAME = "|".join(rf"[{_UNSEEN}]*".join(name) for name in ("poem", "reading"))
+_MARK = re.compile(rf"[<＜]{_GAP}([/／]?){_GAP}({_NAME}){_GAP}([/／]?){_GAP}[>＞]", re.IGNORECASE)
 _CONTROL = re.compile(r"<\|([^<>|]{1,40})\|>")
 
 
@@ -188,7 +192,11 @@ def neutralised(text: str) -> str:
     <poem>, </reading> and the like lose their angle brackets, and so do control tokens
     such as <|im_end|>, which a server would read as the end of the message.
     """
-    return _CONTROL.sub(r"‹¦\1¦›", _MARK.sub(r"‹\1\2›", text))
+
+    def mark(match: re.Match[str]) -> str:
+        return f"‹{match[1]}{re.sub(f'[{_UNSEEN}]', '', match[2])}{match[3]}›"
+
+    return _CONTROL.sub(r"‹¦\1¦›", _MARK.sub(mark, text))
 
 
 def filled(template: str, **values: str) -> str:

@@ -23,10 +23,8 @@ from shiyan.judging.mention import (
     Block,
     Mention,
     agreed,
-    folded,
-    name_pattern,
 )
-from shiyan.judging.rubric import Rubric
+from shiyan.judging.rubric import Rubric, folded, name_pattern
 
 _BOUNDARY = (
     "总结|总评|总体|总的|总分|总得分|综合|平均|整体|小结|结论|结语|(?:评分|分数)?汇总|备注|附注|注|建议"
@@ -208,7 +206,7 @@ _LAST = re.compile(
 _FROM = rf"(?:{DIGITS}\s*分?\s*[-–—~至到和]\s*)?"
 _BARE_SCORE = re.compile(
     rf"(?<![\d.\w])(?:{_FROM}{DIGITS}|{HAN})\s*(?:{UNIT}|/|out of)"
-    rf"|(?<=[\u4e00-\u9fff]){_FROM}{DIGITS}\s*{UNIT}"
+    rf"|(?<=[\u4e00-\u9fff])(?<![零〇一二两三四五六七八九十百]){_FROM}{DIGITS}\s*{UNIT}"
     rf"|(?<=[给打得评为是到]){HAN}\s*{UNIT}|(?<=[（(])\d{{2,3}}(?=\s*[)）])"
 )
 _NOT_GIVEN = re.compile(

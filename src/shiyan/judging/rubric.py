@@ -1,7 +1,9 @@
 """What a judge is asked to score, on which scale, and under which names."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from shiyan.errors import UserError
 
@@ -46,6 +48,10 @@ class Rubric:
 
     def allows(self, score: float) -> bool:
         return self.lowest <= score <= self.highest
+
+    def dimension(self, key: str) -> str | None:
+        """The dimension that a column, a table cell or a JSON key is the name of, as a whole."""
+        return dimension_of(key, self)
 
     def only(self, dimension: str) -> "Rubric":
         """The rubric for a reading of one dimension (Poller, section 8), or of `all`.
@@ -162,3 +168,33 @@ CI_QUALITY = Rubric(
 """CCiV, section 2.3: substance, and artistic merit with coherence to the theme."""
 
 RUBRICS = {rubric.name: rubric for rubric in (POLLER, POLLER_CI, CI_QUALITY)}
+
+
+# --- names of dimensions ------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def name_pattern(rubric: Rubric) -> tuple[re.Pattern[str], Mapping[str, str | None]]:
+    """A pattern of every spelling, and spelling -> dimension (None: named, not scored)."""
+    meaning: dict[str, str | None] = {folded(a): None for a in rubric.asides}
+    meaning |= {folded(spelling): name for spelling, name in rubric.spellings()}
+    spellings = sorted([s for s, _ in rubric.spellings()] + list(rubric.asides), key=len)
+    return re.compile("|".join(map(_spelled, reversed(spellings))), re.I), meaning
+
+
+def folded(spelling: str) -> str:
+    return re.sub(r"[\s_&-]+", "", spelling).lower()
+
+
+def _spelled(name: str) -> str:
+    """A pattern of one spelling; a Latin one stands as a word of its own, blanks are free."""
+    pattern = r"[\s_-]*".join(re.escape(part) for part in re.split(r"[\s_]+", name))
+    return rf"(?<![a-zA-Z]){pattern}(?![a-zA-Z])" if name[0].isascii() else pattern
+
+
+def dimension_of(key: str, rubric: Rubric) -> str | None:
+    """The dimension that a table cell or a JSON key is the name of, as a whole."""
+    bare = re.sub(r"^[\s\d.、)）(（*_`#]+|[\s*_`:：]+$", "", key)
+    bare = re.sub(r"[（(][^（）()]*[)）]$", "", bare).strip()
+    bare = re.sub(r"(?:维度|方面|的?理解)$", "", bare)
+    return name_pattern(rubric)[1].get(folded(bare))

@@ -3,6 +3,7 @@
 import csv
 import io
 import random
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,18 +61,23 @@ def blind_sheet(
     return Sheet(columns, tuple(rows), tuple(key))
 
 
-def write_sheet(path: Path, sheet: Sheet, instructions: Sequence[str]) -> None:
+def write_sheet(path: Path, sheet: Sheet, instructions: Sequence[str]) -> list[str]:
     """As CSV that spreadsheet programs open as UTF-8, or as XLSX with a page of instructions.
+
+    Returns:
+        Notices of what could not be written as it stands.
 
     Raises:
         UserError: another suffix.
     """
     if path.suffix.lower() == ".csv":
         _write_csv(path, sheet)
-    elif path.suffix.lower() == ".xlsx":
-        _write_workbook(path, sheet, instructions)
-    else:
-        raise UserError(f"{path} is neither .csv nor .xlsx; name the sheet by one of them", 2)
+        return []
+    if path.suffix.lower() == ".xlsx":
+        n_cleaned = _write_workbook(path, sheet, instructions)
+        told = f"{path}: {n_cleaned} cell(s) lost control characters, which no workbook holds"
+        return [told] if n_cleaned else []
+    raise UserError(f"{path} is neither .csv nor .xlsx; name the sheet by one of them", 2)
 
 
 def _write_csv(path: Path, sheet: Sheet) -> None:
@@ -88,18 +94,22 @@ def _as_text(cell: str) -> str:
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@")) else cell
 
 
-def _write_workbook(path: Path, sheet: Sheet, instructions: Sequence[str]) -> None:
+def _write_workbook(path: Path, sheet: Sheet, instructions: Sequence[str]) -> int:
+    """Returns how many cells lost control characters."""
     from openpyxl import Workbook
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
     from openpyxl.styles import Alignment
 
     book = Workbook()
     page = book.active
     page.title = "评分"
+    n_cleaned = 0
     for number, row in enumerate((sheet.columns, *sheet.rows), start=1):
         for column, value in enumerate(row, start=1):
             cell = page.cell(number, column)
             if value:
-                cell.value = value
+                cell.value = ILLEGAL_CHARACTERS_RE.sub("", value)
+                n_cleaned += cell.value != value
                 cell.data_type = "s"  # text, whatever it begins with
             cell.alignment = Alignment(wrap_text=True, vertical="top")
     for letter, width in zip("ABCD", (6, 16, 30, 60), strict=True):
@@ -111,6 +121,43 @@ def _write_workbook(path: Path, sheet: Sheet, instructions: Sequence[str]) -> No
     notes.column_dimensions["A"].width = 100
     with replacing(path, "wb") as file:
         book.save(file)
+    return n_cleaned
+
+
+def check_shown(
+    rows: Iterable[tuple[str, Mapping[str, str | None]]],
+    key: Mapping[str, Understanding],
+    poems: Iterable[Poem],
+) -> None:
+    """Every row of a filled sheet shows the poem and the reading that the key says it shows.
+
+    Raises:
+        UserError: a row shows another, or the sheet has lost the columns that tell.
+    """
+    poem_of = {poem.poem_id: poem for poem in poems}
+    for place, cells in rows:
+        number = _number_of(cells)
+        if number not in key:
+            continue  # `read_ratings` names it
+        reading = key[number]
+        poem = poem_of.get(reading.poem_id)
+        for column, text in ((POEM, poem.text if poem else ""), (READING, reading.text)):
+            if column not in cells:
+                raise UserError(
+                    f"{place}: the column {column} is missing; keep the sheet's columns"
+                )
+            if _letters(cells[column] or "") != _letters(text):
+                raise UserError(
+                    f"{place}: {column} of row {number} is not the one of {reading.item_id!r}, "
+                    "which the key names; use the key and the readings of the same export, and "
+                    "leave the texts as they were"
+                )
+
+
+def _letters(text: str) -> str:
+    """What no spreadsheet program changes: letters and digits that a Chinese one can save."""
+    plain = unicodedata.normalize("NFKC", text).encode("gbk", "ignore").decode("gbk")
+    return "".join(filter(str.isalnum, plain))
 
 
 @dataclass(frozen=True)
@@ -176,13 +223,17 @@ def _row_number(
     absent = [column for column in (ROW, *rubric.names) if column not in cells]
     if absent:
         raise UserError(f"{place}: the column {absent[0]} is missing; keep the sheet's columns")
-    number = (cells[ROW] or "").strip().removesuffix(".0")
+    number = _number_of(cells)
     if number not in key:
         raise UserError(
             f"{place}: there is no row {number!r} in the key, which has {len(key)} rows; "
             "keep the sheet's numbers, and use the key that was written with it"
         )
     return number
+
+
+def _number_of(cells: Mapping[str, str | None]) -> str:
+    return (cells.get(ROW) or "").strip().removesuffix(".0")
 
 
 def _score(where: str, cell: str | None, rubric: Rubric) -> float | None:

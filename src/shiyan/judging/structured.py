@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from shiyan.judging.expression import IS_FINAL, Reading, read_whole
 from shiyan.judging.loose_json import Document, JsonObject, Value, documents
-from shiyan.judging.mention import Block, Mention, agreed, dimension_of, folded
+from shiyan.judging.mention import Block, Mention, agreed
 from shiyan.judging.prose import of_section
-from shiyan.judging.rubric import Rubric
+from shiyan.judging.rubric import Rubric, dimension_of, folded
 
 _OVERALL = ("评分", "得分", "分数", "打分", "score", "rating", "grade", "overall", "总分", "总体")
 """In a rubric of one dimension these name it."""

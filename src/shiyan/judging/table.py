@@ -12,6 +12,7 @@ from shiyan.errors import UserError
 from shiyan.judging.prompts import BASELINE
 
 AVERAGE = "Avg"
+LOWEST, HIGHEST = 0, 100
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,16 @@ def read_table(path: Path) -> list[Row]:
     [{evaluator, prompt_id, scores {dimension: mean}}]; nothing else in it is read.
 
     Raises:
-        UserError: no such file, no JSON, a key that is missing, a mean that is no number,
-            a judge and prompt that stand twice.
+        UserError: no such file, no JSON, a key that is missing, no judge at all, a mean that is
+            no number of the scale, a judge and prompt that stand twice.
     """
     value = _load(path)
     human = {name: _mean(path, "human", name, mean) for name, mean in value["human"].items()}
     absent = [name for name, mean in human.items() if mean is None]
     if absent or not human:
         raise UserError(f"{path}: human has no mean of {', '.join(absent) or 'any dimension'}")
+    if not value["judge_means"]:
+        raise UserError(f"{path}: judge_means is empty; it needs a judge and prompt with its means")
     errors: dict[tuple[str, str], dict[str, float | None]] = {}
     for position, entry in enumerate(value["judge_means"]):
         where = f"judge_means[{position}]"
@@ -114,6 +117,8 @@ def _mean(path: Path, where: str, name: str, value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise UserError(f"{path}: {where} has {name} {value!r}, a number is wanted")
+    if not LOWEST <= value <= HIGHEST:
+        raise UserError(f"{path}: {where} has {name} {value:g}; allowed is {LOWEST} to {HIGHEST}")
     return float(value)
 
 

@@ -123,7 +123,12 @@ def printed_errors() -> Iterator[tuple[Document, dict[str, float]]]:
 
 
 def table_1(found: Document) -> Table:
-    return means(found, "table_1", "without (P0) and with (P1) the poet's persona", ("P0", "P1"))
+    """With P1 as in the paper; where it was not asked, with the prompts that were."""
+    ran = {prompt for _, prompt, _ in cells(found)} - {BASELINE}
+    paper = {"P1"} if beside_paper(found) else set()
+    with_persona = sorted((ran & {"P1"} or ran) | paper) or ["P1"]
+    which = f"without (P0) and with ({', '.join(with_persona)}) the poet's persona"
+    return means(found, "table_1", which, (BASELINE, *with_persona))
 
 
 def table_10(found: Document) -> Table:
