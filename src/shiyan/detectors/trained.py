@@ -22,7 +22,6 @@ from shiyan.detectors.finetune import CurvePoint, Kept, Recipe
 from shiyan.detectors.protocol import Protocol
 from shiyan.detectors.roberta import ClassifierFactory, Encoding, Models, classifier_factory
 from shiyan.detectors.surface import LinearNGrams, SurfaceName
-from shiyan.errors import UserError
 from shiyan.jsonl import replacing
 from shiyan.metrics import CLASSES
 from shiyan.records import Assignment, DetectorScore, Poem
@@ -107,11 +106,9 @@ def train_detectors(
         attacked: poems of the test fold after attacks, scored as they are.
 
     Raises:
-        UserError: a split that leaks; a checkpoint that cannot be had or does not fit;
-            two detectors of one name.
+        UserError: a split that leaks; a checkpoint that cannot be had or does not fit.
     """
     refuse_leaks(poems, assignments)
-    refuse_twice_named(params)
     changed = {item.poem.poem_id for item in attacked if item.poem is not None}
     corpus = Corpus.of(*with_attacked(poems, assignments, attacked))
     trained = Trained(made=_made(params, corpus))
@@ -230,16 +227,6 @@ def _kept_or_fitted(
     values = [float(score) if np.isfinite(score) else None for score in fitted.scores]
     cache.put_json("lesson_scores", key, {"scores": values, "reasons": fitted.reasons})
     return fitted
-
-
-def refuse_twice_named(params: TrainRobertaParams) -> None:
-    """Two detectors of one name could not be told apart in a table."""
-    names = ["char_ngrams", *params.controls, params.name]
-    names += [params.lora.name] if params.lora else []
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise UserError(
-            f"train_roberta: two detectors are called {twice!r}; give name or lora.name another", 2
-        )
 
 
 def _add_network(
