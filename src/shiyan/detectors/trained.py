@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -242,8 +243,12 @@ def _add_network(
     kept = trained.networks[name]
     if kept.classifier is None:
         trained.scores += records
-        trained.notices.append(f"{name}: not trained, {_why_not(fitted)}")
+        trained.notices.append(f"{name}: not trained, {_why_not(corpus, fitted)}")
         return
+    trained.notices += [
+        f"{name}: {n} poems have no score: {reason}"
+        for reason, n in Counter(_unlearnt(corpus, fitted)).items()
+    ]
     encodings = [kept.classifier.encode(text) for text in corpus.texts]
     trained.scores += [
         record.model_copy(
@@ -286,8 +291,17 @@ def recipe_of(params: TrainRobertaParams, own: TrainRobertaParams | LoraParams) 
     )
 
 
-def _why_not(fitted: Fitted) -> str:
-    return next(iter(fitted.reasons.values()), "there is no poem")
+def _why_not(corpus: Corpus, fitted: Fitted) -> str:
+    # What the last poems lack is what the whole train fold could not teach.
+    reasons = [*fitted.reasons.values(), *_unlearnt(corpus, fitted)]
+    return reasons[-1] if reasons else "there is no poem"
+
+
+def _unlearnt(corpus: Corpus, fitted: Fitted) -> list[str]:
+    """Why poems that could be scored are not, one reason a poem."""
+    return [
+        why for row, why in fitted.reasons.items() if corpus.poem_ids[row] not in corpus.reasons
+    ]
 
 
 def _made(params: TrainRobertaParams, corpus: Corpus) -> dict[str, Any]:
