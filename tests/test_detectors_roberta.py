@@ -524,6 +524,16 @@ def test_without_an_llm_poem_nothing_is_trained_and_nothing_fails(tmp_path):
     assert json.loads((tmp_path / "models/controls.json").read_text(encoding="utf-8")) == {}
 
 
+def test_one_group_of_train_poems_is_not_said_to_be_cross_fitted(tmp_path):
+    poems = pairs(2)
+    trained = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path))
+    assert trained.made["train_scores"].startswith("none: cross-fitting needs two groups")
+    assert any("2 poems have no score: rest of the train fold" in n for n in trained.notices)
+    poems = pairs(4)
+    trained = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path))
+    assert trained.made["train_scores"] == "cross-fitted over 2 parts of whole groups"
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path

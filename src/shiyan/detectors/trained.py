@@ -306,18 +306,25 @@ def _unlearnt(corpus: Corpus, fitted: Fitted) -> list[str]:
 
 def _made(params: TrainRobertaParams, corpus: Corpus) -> dict[str, Any]:
     train = corpus.rows(train=True)
+    n_groups = len({corpus.groups[row] for row in train})
     return {
         **{
             f"n_train_{name}": int((corpus.labels[train] == label).sum())
             for label, name in enumerate(CLASSES)
         },
-        "train_scores": f"cross-fitted over {params.threshold_folds} parts of whole groups",
+        "train_scores": _cross_fitted(min(params.threshold_folds, n_groups)),
         "text": "body",
         "ngrams": f"{params.ngram.shortest}-{params.ngram.longest} characters, "
         f"in {surface.MIN_DOCUMENTS} train poems or more, TF-IDF",
         "networks": {},
         "versions": {name: version(name) for name in LIBRARIES},
     }
+
+
+def _cross_fitted(parts: int) -> str:
+    if parts < 2:
+        return f"none: cross-fitting needs two groups of train poems, and there are {parts}"
+    return f"cross-fitted over {parts} parts of whole groups"
 
 
 def _reading(corpus: Corpus, encodings: Mapping[int, Encoding]) -> dict[str, Any]:
