@@ -32,6 +32,16 @@ def test_one_kind_writes_its_tables_and_figures(project, capsys):
     assert f"{len(written)} files in seen/poems/" in told
 
 
+def test_what_an_earlier_report_left_is_named(project, capsys):
+    write_records(project / "data/collected/poems.jsonl", [POEM])
+    dispatch(["report", "poems"])
+    assert "also holds" not in capsys.readouterr().err
+    for name in ("attacks.csv", "attacks.md", ".hidden"):
+        (project / "report/poems" / name).write_text("", encoding="utf-8")
+    dispatch(["report", "poems"])
+    assert "report/poems/ also holds attacks.csv, attacks.md, not" in capsys.readouterr().err
+
+
 def test_all_kinds_render_what_there_is_and_name_what_lacks(project, capsys):
     write_records(project / "data/collected/poems.jsonl", [POEM])
     assert dispatch(["report"]) == 0

@@ -3,7 +3,7 @@
 import argparse
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from shiyan.config import PathsParams, load_params
@@ -17,6 +17,9 @@ KINDS: dict[str, str] = {
     "poems": "lengths, nouns, emotions and asked counts (AIGenPoetry, 4, 6.1 and A)",
 }
 """Each is a module shiyan.report.of_KIND with `tables(paths)` and `figures(paths, folder)`."""
+
+SUFFIXES = (".csv", ".tex", ".md", ".png")
+"""Of what a report writes."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,10 +54,22 @@ def render(kind: str, paths: PathsParams, folder: Path) -> int:
     module = importlib.import_module(f"shiyan.report.of_{kind}")
     tables: Callable[[PathsParams], Iterable[Table]] = module.tables
     figures: Callable[[PathsParams, Path], Iterable[Path]] = module.figures
-    written = 0
+    written: list[Path] = []
     for table in tables(paths):
-        written += len(table.write(folder))
+        written += table.write(folder)
         print(table.markdown())
-    written += sum(1 for _ in figures(paths, folder))
-    print(f"{written} files in {folder}/")
-    return written
+    written += figures(paths, folder)
+    print(f"{len(written)} files in {folder}/")
+    tell_others(folder, written)
+    return len(written)
+
+
+def tell_others(folder: Path, written: Collection[Path]) -> None:
+    """Name what an earlier report may have left: it would stand beside tables of another run."""
+    there = sorted(folder.iterdir()) if folder.exists() else []
+    others = [path.name for path in there if path not in written and path.suffix in SUFFIXES]
+    if others:
+        sys.stderr.write(
+            f"notice: {folder}/ also holds {', '.join(others)}, not written now: delete what is of "
+            "an earlier run\n"
+        )
