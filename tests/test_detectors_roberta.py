@@ -199,7 +199,7 @@ def test_another_seed_gives_other_weights(undisturbed, tmp_path):
 
 def test_weights_that_run_away_are_a_reason_and_leave_no_checkpoint(tmp_path):
     checkpoint = checkpoint_in(tmp_path)
-    with pytest.raises(UnlearntError, match=r"loss not finite at step 2\); lower the learning rate"):
+    with pytest.raises(UnlearntError, match=r"loss not finite at step 2\); lower"):
         trained_by(replace(RECIPE, learning_rate=1e9), checkpoint)
     assert checkpoint.load() is None
     one_step = replace(RECIPE, learning_rate=1e9, epochs=1, batch_size=16)
@@ -208,24 +208,6 @@ def test_weights_that_run_away_are_a_reason_and_leave_no_checkpoint(tmp_path):
     sample = Sample.of(tiny(), TEXTS, LABELS)
     with pytest.raises(UnlearntError, match="not finite after the last step"):
         fine_tune(tiny(), sample, one_step, checkpoint, name=("d", "all"))
-
-
-def test_a_network_that_diverged_scores_nothing_and_is_named(tmp_path):
-    poems = pairs(8)
-    poems["h9"] = human("h9", "……")
-    params = TrainRobertaParams.model_validate(
-        {
-            **{"name": "tiny", "encoder": TINY, "controls": [], "threshold_folds": 2, "seed": 0},
-            **{"epochs": 3, "learning_rate": 1e9, "batch_size": 4, "max_tokens": 40},
-            **{"warmup_share": 0.1, "weight_decay": 0.01, "balance": "class_weights"},
-            **{"ngram": NGramParams(shortest=1, longest=1), "resamples": 5},
-        }
-    )
-    found = train_detectors(poems, halves(poems), params, {}, WorkCache(tmp_path))
-    mine = [s for s in found.scores if s.detector == "tiny" and s.poem_id != "h9"]
-    assert all(s.score is None and "training diverged" in s.unscored_reason for s in mine)
-    assert found.notices[0].startswith("tiny: not trained, training diverged (loss not finite at")
-    found.save(tmp_path / "models")
 
 
 def test_the_learning_rate_warms_up_and_falls_to_nothing():
@@ -522,6 +504,16 @@ def test_without_an_llm_poem_nothing_is_trained_and_nothing_fails(tmp_path):
     assert any("not trained" in notice for notice in trained.notices)
     trained.save(tmp_path / "models")
     assert json.loads((tmp_path / "models/controls.json").read_text(encoding="utf-8")) == {}
+
+
+def test_a_network_that_diverged_scores_nothing_and_is_named(tmp_path):
+    poems = pairs(8) | {"h9": human("h9", "……")}
+    wild = params(learning_rate=1e9, epochs=3, controls=())
+    trained = train_detectors(poems, halves(poems), wild, {}, WorkCache(tmp_path / "work"))
+    mine = [s for s in trained.scores if s.detector == "roberta_tiny" and s.poem_id != "h9"]
+    assert all(s.score is None and "training diverged" in s.unscored_reason for s in mine)
+    assert trained.notices[0].startswith("roberta_tiny: not trained, training diverged (loss not")
+    trained.save(tmp_path / "models")
 
 
 def test_one_group_of_train_poems_is_not_said_to_be_cross_fitted(tmp_path):

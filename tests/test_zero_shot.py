@@ -157,7 +157,9 @@ def test_one_token_has_nothing_to_predict():
 def test_logits_that_are_not_finite_give_no_score_not_even_a_rank(value):
     found = detectors_over().score([A_POEM], {"a": statistics_of(40, value=value)})
     reasons = {(score.score, score.unscored_reason) for score in found}
-    assert reasons == {(None, f"the logits of {m} are not finite") for m in ("3b", "7b", "7b-instruct")}
+    assert reasons == {
+        (None, f"the logits of {m} are not finite") for m in ("3b", "7b", "7b-instruct")
+    }
 
 
 def test_one_detector_may_fail_where_others_score():

@@ -54,8 +54,6 @@ def _given(path: str) -> str:
     return path
 
 
-
-
 def _each_once(names: tuple[N, ...]) -> tuple[N, ...]:
     return tuple(dict.fromkeys(names))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from shiyan.config import PathsParams, load_params
 from shiyan.errors import UserError
+from shiyan.lockfile import outs_of_other_runs
 from shiyan.report.table import Table
 
 KINDS: dict[str, str] = {
@@ -46,7 +47,17 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stderr.write(f"{kind}: {error}\n")
     if not written and lacking:
         raise UserError("there is nothing to report yet; `make run` runs the pipeline", 1)
+    tell_mixed_runs()
     return 0
+
+
+def tell_mixed_runs() -> None:
+    """Say so where files of several runs lie side by side, as after a checkout by git alone."""
+    if others := outs_of_other_runs():
+        sys.stderr.write(
+            f"notice: {', '.join(others)} are not as dvc.lock has them, so tables may mix two "
+            "runs: `dvc checkout` brings the last run's data back, `dvc repro` runs what changed\n"
+        )
 
 
 def render(kind: str, paths: PathsParams, folder: Path) -> int:
