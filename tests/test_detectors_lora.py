@@ -208,5 +208,5 @@ def test_what_cannot_be_adapted_is_said_before_any_work(causal):
 
 
 def test_two_detectors_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="'roberta_tiny'"):
-        params().model_validate(params().model_dump() | {"name": LORA["name"]})
+    with pytest.raises(ValueError, match="two detectors are called 'roberta_tiny'"):
+        params(name="roberta_tiny")
