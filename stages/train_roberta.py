@@ -12,7 +12,7 @@ from shiyan.config import (
     load_models,
     load_params,
 )
-from shiyan.detectors.attacks import attacked_poems, paraphrased
+from shiyan.detectors.attacks import attacked_poems, paraphrased, unmet_prompts
 from shiyan.detectors.evaluate import evaluate_scores, write_csv, write_plots
 from shiyan.detectors.finetune import CURVE_COLUMNS
 from shiyan.detectors.trained import train_detectors, train_lessons
@@ -48,7 +48,8 @@ def main() -> None:
     write_plots(evaluation, paths.trained_roc, paths.trained_distributions)
     write_csv(paths.training_curves, CURVE_COLUMNS, map(asdict, trained.curve))
     metrics = evaluation.as_metrics(trained.made)
-    metrics["notices"] = [*trained.notices, *evaluation.notices]
+    unmet = unmet_prompts(poems, assignments, attacks)
+    metrics["notices"] = [*unmet, *trained.notices, *evaluation.notices]
     write_metrics(paths.trained_metrics, {**metrics, "reading": trained.reading})
     for notice in metrics["notices"]:
         sys.stderr.write(f"notice: {notice}\n")

@@ -11,7 +11,7 @@ from shiyan.config import (
     load_models,
     load_params,
 )
-from shiyan.detectors.attacks import attacked_poems, paraphrased
+from shiyan.detectors.attacks import attacked_poems, paraphrased, unmet_prompts
 from shiyan.detectors.evaluate import evaluate_scores, write_plots
 from shiyan.detectors.untrained import score_untrained
 from shiyan.jsonl import read_records, write_records
@@ -43,8 +43,10 @@ def main() -> None:
     write_records(paths.zero_shot_scores, found.scores)
     write_records(paths.zero_shot_attacked, found.attacked)
     write_plots(evaluation, paths.zero_shot_roc, paths.zero_shot_distributions)
-    write_metrics(paths.zero_shot_metrics, evaluation.as_metrics(found.made))
-    for notice in evaluation.notices:
+    metrics = evaluation.as_metrics(found.made)
+    metrics["notices"] = [*unmet_prompts(poems, assignments, attacks), *evaluation.notices]
+    write_metrics(paths.zero_shot_metrics, metrics)
+    for notice in metrics["notices"]:
         sys.stderr.write(f"notice: {notice}\n")
 
 

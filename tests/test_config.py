@@ -76,6 +76,15 @@ def test_every_model_of_the_folder_is_known_under_its_file_name():
         ("split.test_share=.nan", "split.test_share"),
         ("train_roberta.ngram.shortest=9", r"shortest \(9\) is above longest \(4\)"),
         ("experiment=no_such", "experiment/no_such"),
+        ("train_roberta.seed=-5", "'train_roberta.seed' is -5: .*greater than or equal to 0"),
+        ("zero_shot_score.seed=4294967296", "'zero_shot_score.seed' is 4294967296: .*less than"),
+        ("generate.seed=-1", "'generate.seed' is -1"),
+        ("judge.seed=-1", "'judge.seed' is -1"),
+        ("eval_ci.seed=-1", "'eval_ci.seed' is -1"),
+        ("train_roberta.name=../../x", r"train_roberta\.name: '\.\./\.\./x' is no name"),
+        ("train_roberta.name=char_ngrams", "two detectors are called 'char_ngrams'"),
+        ("train_roberta.name=lrr", "'lrr' is the name of a detector without training"),
+        ("zero_shot_score.min_tokens=2000", r"min_tokens \(2000\) is above max_tokens"),
     ],
 )
 def test_a_wrong_override_is_one_sentence(override, message):
@@ -103,6 +112,17 @@ def test_a_model_named_twice_is_taken_once():
     twice = "[qwen2.5-coder-0.5b,qwen2.5-coder-0.5b]"
     found = composed(f"generate.models={twice}", f"judge.models={twice}")
     assert found.generate.models == found.judge.models == ("qwen2.5-coder-0.5b",)
+
+
+def test_a_control_named_twice_is_trained_once_and_a_split_takes_any_seed():
+    found = composed("train_roberta.controls=[length_only,length_only]", "split.seed=-3")
+    assert found.train_roberta.controls == ("length_only",)
+    assert found.split.seed == -3
+
+
+def test_an_adapters_name_is_a_folder_of_its_own():
+    with pytest.raises(UserError, match=r"train_roberta\.lora\.name: '\.\.' is no name"):
+        composed("experiment=lora", "train_roberta.lora.name=..")
 
 
 def test_a_judge_prompt_that_is_none_is_refused_before_anything_runs():

@@ -19,6 +19,7 @@ from shiyan.detectors.attacks import (
     punctuation_removed,
     traditional,
     traditional_and_back,
+    unmet_prompts,
     victims_of,
     with_attacked,
 )
@@ -87,6 +88,16 @@ def test_so_many_human_poems_and_these_prompts_and_the_same_for_every_attack():
     assert len(chosen) == 8
     again = victims_of(poems, halves(poems), params("human_lines", poems=4, prompts=["P1", "P3"]))
     assert chosen == again
+
+
+def test_a_prompt_that_no_poem_is_of_is_named_with_those_that_there_are():
+    poems = pairs(4, prompts=("P1", "P2"))
+    (notice,) = unmet_prompts(poems, halves(poems), params("traditional", prompts=["P1", "P9"]))
+    assert "is of P9, so" in notice
+    assert notice.endswith("there are P1, P2")
+    assert unmet_prompts(poems, halves(poems), params("traditional", prompts=["P1"])) == []
+    assert unmet_prompts(poems, halves(poems), params("traditional")) == []
+    assert unmet_prompts(poems, halves(poems), params(prompts=["P9"])) == []
 
 
 def test_an_attack_does_not_depend_on_the_others():

@@ -117,7 +117,9 @@ def test_what_cannot_be_known_is_null_with_a_reason(values, reason):
     for metric in METRICS:
         assert found[metric]["value"] is found[metric]["low"] is None
         assert reason in found[metric]["reason"]
-    assert found["threshold"] is None
+    assert found["threshold"]["value"] is None
+    assert reason in found["threshold"]["reason"] or "no scored poem" in reason
+    assert any("d: no threshold, train:all: " in notice for notice in evaluation.notices)
     assert evaluation.roc_rows == []
     json.dumps(evaluation.as_metrics({}), allow_nan=False)
 

@@ -1,10 +1,12 @@
 """RoBERTa from random weights and pretrained: what it reads, how it trains, where it resumes."""
 
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +16,14 @@ from detector_fakes import halves, human, pairs, written
 
 from shiyan.config import HubEncoderParams, NGramParams, ScratchEncoderParams, TrainRobertaParams
 from shiyan.detectors import finetune
+from shiyan.detectors.crossfit import UnlearntError
 from shiyan.detectors.finetune import Checkpoint, CurvePoint, Recipe, Sample, fine_tune
 from shiyan.detectors.roberta import (
     checkpoint_folder,
     llm_index,
     log_odds,
     pretrained_encoder,
+    quiet_transformers,
     scratch_encoder,
 )
 from shiyan.detectors.trained import train_detectors
@@ -141,8 +145,6 @@ def test_the_loss_falls_and_the_curve_has_every_step(undisturbed):
 
 
 def trained_by_many_epochs():
-    from dataclasses import replace
-
     class Nowhere(Checkpoint):
         def load(self):
             return None
@@ -191,10 +193,21 @@ def test_a_finished_run_is_only_loaded(undisturbed, tmp_path):
 
 
 def test_another_seed_gives_other_weights(undisturbed, tmp_path):
-    from dataclasses import replace
-
     model, _ = trained_by(replace(RECIPE, seed=4), checkpoint_in(tmp_path))
     assert not same_weights(model, undisturbed[0])
+
+
+def test_weights_that_run_away_are_a_reason_and_leave_no_checkpoint(tmp_path):
+    checkpoint = checkpoint_in(tmp_path)
+    with pytest.raises(UnlearntError, match=r"loss not finite at step 2\); lower"):
+        trained_by(replace(RECIPE, learning_rate=1e9), checkpoint)
+    assert checkpoint.load() is None
+    one_step = replace(RECIPE, learning_rate=1e9, epochs=1, batch_size=16)
+    with pytest.raises(UnlearntError, match="loss not finite after step 1"):
+        trained_by(one_step, checkpoint)
+    sample = Sample.of(tiny(), TEXTS, LABELS)
+    with pytest.raises(UnlearntError, match="not finite after the last step"):
+        fine_tune(tiny(), sample, one_step, checkpoint, name=("d", "all"))
 
 
 def test_the_learning_rate_warms_up_and_falls_to_nothing():
@@ -290,6 +303,24 @@ def test_whether_line_breaks_are_read_is_known(bert):
     classifier = pretrained_encoder(bert[0], "x", 512)
     assert not classifier.reads_line_breaks
     assert classifier.encode("山\n水").ids == classifier.encode("山水").ids
+
+
+def test_a_tokenizer_without_a_padding_token_is_named(bert):
+    from transformers import PreTrainedTokenizerFast
+
+    folder, _ = bert
+    backend = tiny().tokenizer.backend_tokenizer
+    PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>").save_pretrained(folder)
+    with pytest.raises(UserError, match=r"no padding token \(pad_token"):
+        pretrained_encoder(folder, "x", 512)
+
+
+def test_bars_that_the_environment_forbids_are_no_warning(monkeypatch, recwarn):
+    bars = importlib.import_module("huggingface_hub.utils.tqdm")
+    monkeypatch.setattr(bars, "HF_HUB_DISABLE_PROGRESS_BARS", True)
+    with quiet_transformers():
+        pass
+    assert not [w for w in recwarn if "progress bars" in str(w.message)]
 
 
 def test_missing_encoder_weights_are_no_detector(bert):
@@ -473,6 +504,26 @@ def test_without_an_llm_poem_nothing_is_trained_and_nothing_fails(tmp_path):
     assert any("not trained" in notice for notice in trained.notices)
     trained.save(tmp_path / "models")
     assert json.loads((tmp_path / "models/controls.json").read_text(encoding="utf-8")) == {}
+
+
+def test_a_network_that_diverged_scores_nothing_and_is_named(tmp_path):
+    poems = pairs(8) | {"h9": human("h9", "……")}
+    wild = params(learning_rate=1e9, epochs=3, controls=())
+    trained = train_detectors(poems, halves(poems), wild, {}, WorkCache(tmp_path / "work"))
+    mine = [s for s in trained.scores if s.detector == "roberta_tiny" and s.poem_id != "h9"]
+    assert all(s.score is None and "training diverged" in s.unscored_reason for s in mine)
+    assert trained.notices[0].startswith("roberta_tiny: not trained, training diverged (loss not")
+    trained.save(tmp_path / "models")
+
+
+def test_one_group_of_train_poems_is_not_said_to_be_cross_fitted(tmp_path):
+    poems = pairs(2)
+    trained = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path))
+    assert trained.made["train_scores"].startswith("none: cross-fitting needs two groups")
+    assert any("2 poems have no score: rest of the train fold" in n for n in trained.notices)
+    poems = pairs(4)
+    trained = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path))
+    assert trained.made["train_scores"] == "cross-fitted over 2 parts of whole groups"
 
 
 KILLED = """

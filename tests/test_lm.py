@@ -281,7 +281,7 @@ def test_a_text_outside_the_limits_is_not_read_but_counted(models, cache):
 def test_the_model_has_a_limit_of_its_own(models, cache):
     text = "钟" * 171  # 513 tokens, 512 positions.
     found = token_statistics(models, PLAN, [text], Reading(max_tokens=10_000), cache)[text]
-    assert (found.n_tokens, found.models) == (513, {})
+    assert (found.n_tokens, found.models, found.longest) == (513, {}, 512)
 
 
 def test_with_bos_the_first_token_is_predicted_too(models, cache):
@@ -358,6 +358,24 @@ def test_a_model_that_caps_its_logits_is_refused(tmp_path):
     save_tokenizer(folder)
     model = ScoringModel("capped", folder, "x")
     with pytest.raises(UserError, match="scales or caps them"):
+        CausalLM(model, load_tokenizer(model), Reading())
+
+
+def test_a_model_that_reads_both_ways_is_no_causal_one(tmp_path):
+    from transformers import BertConfig, BertForMaskedLM
+
+    folder = tmp_path / "bert"
+    config = BertConfig(
+        vocab_size=BYTES,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+    )
+    BertForMaskedLM(config).save_pretrained(folder)
+    save_tokenizer(folder)
+    model = ScoringModel("bert", folder, "x")
+    with pytest.raises(UserError, match="bert is a bert, which is not a causal model"):
         CausalLM(model, load_tokenizer(model), Reading())
 
 

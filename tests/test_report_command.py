@@ -1,5 +1,6 @@
 """`shiyan report`: each kind by itself, and all of them where a run has only some."""
 
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -30,6 +31,30 @@ def test_one_kind_writes_its_tables_and_figures(project, capsys):
     written = {path.name for path in (project / "seen/poems").iterdir()}
     assert {"table_1.csv", "table_9.tex", "emotions.md", "stanzas_per_poem.png"} <= written
     assert f"{len(written)} files in seen/poems/" in told
+
+
+def test_what_an_earlier_report_left_is_named(project, capsys):
+    write_records(project / "data/collected/poems.jsonl", [POEM])
+    dispatch(["report", "poems"])
+    assert "also holds" not in capsys.readouterr().err
+    for name in ("attacks.csv", "attacks.md", ".hidden"):
+        (project / "report/poems" / name).write_text("", encoding="utf-8")
+    dispatch(["report", "poems"])
+    assert "report/poems/ also holds attacks.csv, attacks.md, not" in capsys.readouterr().err
+
+
+def test_data_of_another_run_than_the_locks_is_named(project, capsys):
+    poems = project / "data/collected/poems.jsonl"
+    write_records(poems, [POEM])
+
+    def told(md5: str) -> str:
+        outs = f"[{{path: data/collected/poems.jsonl, md5: '{md5}'}}]"
+        (project / "dvc.lock").write_text(f"stages: {{collect: {{outs: {outs}}}}}", "utf-8")
+        dispatch(["report", "poems"])
+        return capsys.readouterr().err
+
+    assert "poems.jsonl are not as dvc.lock has them" in told("0" * 32)
+    assert "dvc.lock" not in told(hashlib.md5(poems.read_bytes()).hexdigest())
 
 
 def test_all_kinds_render_what_there_is_and_name_what_lacks(project, capsys):

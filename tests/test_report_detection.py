@@ -209,5 +209,7 @@ def test_with_one_stage_there_are_tables_and_with_none_a_sentence(
         list(tables(paths))
 
 
-def test_figures_are_the_stages_plots(paths, tmp_path):
+def test_figures_are_the_stages_plots(paths, tmp_path, capsys):
     assert list(figures(paths, tmp_path / "figures")) == []
+    told = capsys.readouterr().err
+    assert f"{paths.zero_shot_roc} is not there, so zero_shot_roc.png is not drawn" in told

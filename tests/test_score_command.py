@@ -159,7 +159,7 @@ def test_limits_of_the_call_hold(folder, capsys):
         (["poems.jsonl", "--model", "gpt-9"], "there is no model 'gpt-9': there is no params", 2),
         (["twice.jsonl", "--model", "big"], "the id 'a' stands twice", 1),
         (["none.jsonl", "--model", "big"], "none.jsonl holds no poem", 1),
-        (["half.jsonl", "--model", "big", "--raw"], "half.jsonl:1 is not valid JSON", 1),
+        (["sheet.csv", "--model", "big"], "it has id, words; call one of them text$", 1),
         (["twice.jsonl", "--model", "big", "--raw"], "twice.jsonl:2: the id 'a' stands at", 1),
         (["poems.jsonl", "--model", "cut.gguf"], r"cut\.gguf in .* is not a GGUF file", 1),
         (["poems.jsonl", "--model", "big", "--reference", "bare"], "no config.json in", 1),
@@ -169,7 +169,7 @@ def test_bad_calls_are_one_sentence(folder, capsys, arguments, message, code):
     write(folder, {"id": "a", "text": POEM})
     write(folder, {"id": "a", "text": POEM}, {"id": "a", "text": POEM}, name="twice.jsonl")
     write(folder, name="none.jsonl")
-    (folder / "half.jsonl").write_text(r'{"id": "a", "text": "雨\ud83d落"}', encoding="utf-8")
+    (folder / "sheet.csv").write_text("id,words\na,雨落\n", encoding="utf-8")
     (folder / "cut.gguf").write_bytes(b"PK\x03\x04")
     (folder / "bare").mkdir()
     assert exit_code_of(lambda: dispatch(["score", *arguments])) == code
@@ -178,13 +178,34 @@ def test_bad_calls_are_one_sentence(folder, capsys, arguments, message, code):
     assert re.search(message, said)
 
 
-def test_a_bad_line_is_a_row_without_scores(folder, capsys):
+@pytest.mark.parametrize("options", [[], ["--raw"]])
+def test_a_bad_line_is_a_row_without_scores(folder, capsys, options):
     good = json.dumps({"id": "a", "text": POEM}, ensure_ascii=False)
-    (folder / "mixed.jsonl").write_text(f"{good}\nnot json\n", encoding="utf-8")
-    code, objects = scored(capsys, "mixed.jsonl")
+    half = r'{"id": "b", "text": "雨\ud83d落"}'
+    (folder / "mixed.jsonl").write_text(f"{good}\nnot json\n{half}\n", encoding="utf-8")
+    code, objects = scored(capsys, "mixed.jsonl", *options)
     assert code == 1
     assert {row["unscored_reason"] for row in objects if row["id"] != "a"} == {"not a JSON object"}
-    assert {row["id"] for row in objects} == {"a", "mixed.jsonl:2"}
+    assert {row["id"] for row in objects} == {"a", "mixed.jsonl:2", "mixed.jsonl:3"}
+    assert all(row["score"] is not None for row in objects if row["id"] == "a")
+
+
+def test_a_text_file_of_one_line_is_a_title_and_says_so(folder, capsys):
+    (folder / "one.txt").write_text("春", encoding="utf-8")
+    code, objects = scored(capsys, "one.txt")
+    assert code == 1
+    assert {row["unscored_reason"] for row in objects} == {
+        "empty text: the first line is taken as the title"
+    }
+    _, objects = scored(capsys, "one.txt", "--title", "--min-tokens", "2")
+    assert objects[0]["score"] is not None
+
+
+def test_help_tells_the_exit_code_of_a_null(capsys):
+    with pytest.raises(SystemExit):
+        dispatch(["score", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "The exit code is 1 where any score is null" in told
 
 
 @pytest.mark.skipif(not CASES.exists(), reason="the shared cases are not here")

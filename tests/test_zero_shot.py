@@ -135,20 +135,31 @@ def test_every_detector_scores_an_ordinary_text():
         ("🙂 ok", 3, "no Chinese character"),
         ("雨", 1, "too short: 1 tokens, at least 8 are needed"),
         ("钟" * 600, 1500, "too long: 1500 tokens, at most 1024 are read"),
-        ("钟" * 300, 600, "too long for the model: 600 tokens"),
+        ("钟" * 300, 600, "too long for the model: 600 tokens, at most 512 are read"),
     ],
 )
 def test_a_text_that_is_not_read_is_null_with_the_reason(text, n, reason):
-    found = detectors_over().score([human("a", text)], {"a": TextStatistics(n)})
+    found = detectors_over().score([human("a", text)], {"a": TextStatistics(n, longest=512)})
     assert len(found) == len(DETECTORS)
     assert {(score.score, score.unscored_reason) for score in found} == {(None, reason)}
+
+
+def test_one_token_has_nothing_to_predict():
+    found = detectors_over(reading=Reading(min_tokens=1)).score(
+        [human("a", "春")], {"a": TextStatistics(1, longest=512)}
+    )
+    assert {score.unscored_reason for score in found} == {
+        "no token to predict: the first has none before it"
+    }
 
 
 @pytest.mark.parametrize("value", [math.nan, -math.inf])
 def test_logits_that_are_not_finite_give_no_score_not_even_a_rank(value):
     found = detectors_over().score([A_POEM], {"a": statistics_of(40, value=value)})
     reasons = {(score.score, score.unscored_reason) for score in found}
-    assert reasons == {(None, "the model's logits are not finite")}
+    assert reasons == {
+        (None, f"the logits of {m} are not finite") for m in ("3b", "7b", "7b-instruct")
+    }
 
 
 def test_one_detector_may_fail_where_others_score():

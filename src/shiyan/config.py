@@ -6,6 +6,7 @@ stop a stage with one sentence before any work is done.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -26,6 +27,7 @@ from shiyan.errors import UserError
 from shiyan.jsonl import describe, gravest
 
 PARAMS_FILE = Path("params.yaml")
+N = TypeVar("N")
 
 
 def project_root() -> Path:
@@ -52,8 +54,28 @@ def _given(path: str) -> str:
     return path
 
 
-Names = Annotated[tuple[str, ...], AfterValidator(lambda names: tuple(dict.fromkeys(names)))]
+def _each_once(names: tuple[N, ...]) -> tuple[N, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+Names = Annotated[tuple[str, ...], AfterValidator(_each_once)]
 """Names of models or prompts: one that stands twice is taken once, else it would count twice."""
+
+Seed = Annotated[int, Field(ge=0)]
+"""As numpy takes it."""
+
+SmallSeed = Annotated[int, Field(ge=0, lt=2**32)]
+"""As scikit-learn takes it."""
+
+
+def _plain(name: str) -> str:
+    if not re.fullmatch(r"\w[\w.-]*", name):
+        raise ValueError(f"{name!r} is no name: letters, digits, . _ and - are, a letter first")
+    return name
+
+
+DetectorName = Annotated[str, AfterValidator(_plain)]
+"""A detector's name in every table, and that of the folder of its weights."""
 
 # --- what is worked on -------------------------------------------------------------
 
@@ -283,7 +305,7 @@ class GenerateParams(Params):
     form, and some for the title, within `sampling.max_tokens`; null: that limit alone."""
     themes: tuple[str, ...] = Field(min_length=1)
     """Common themes, for ci whose corpus has no titles."""
-    seed: int
+    seed: Seed
     attempts: int = Field(gt=0)
     """Requests for one poem before it is recorded as missing."""
     replies: OwnFile
@@ -346,8 +368,7 @@ EncoderParams = Annotated[ScratchEncoderParams | HubEncoderParams, Field(discrim
 class LoraParams(Params):
     """A low-rank adapter on a frozen model (Hu et al., 2021), with a classification head."""
 
-    name: str
-    """The detector's name in every table."""
+    name: DetectorName
     model: str | None
     """A causal model of conf/model/; null: the encoder of this section."""
     rank: int = Field(gt=0)
@@ -365,8 +386,8 @@ class LoraParams(Params):
 
 
 class TrainRobertaParams(Params):
-    name: str
-    """The detector's name in every table; says what it is."""
+    name: DetectorName
+    """Says what it is."""
     encoder: EncoderParams
     epochs: int = Field(gt=0)
     learning_rate: float = Field(gt=0)
@@ -375,10 +396,10 @@ class TrainRobertaParams(Params):
     warmup_share: float = Field(ge=0, lt=1)
     weight_decay: float = Field(ge=0)
     balance: Literal["class_weights", "up_sampling"]
-    seed: int
+    seed: SmallSeed
     ngram: NGramParams
     """The detector without a language model: character n-grams, TF-IDF, logistic regression."""
-    controls: tuple[ControlName, ...] = (
+    controls: Annotated[tuple[ControlName, ...], AfterValidator(_each_once)] = (
         "char_ngrams_svm",
         "char_ngrams_forest",
         "layout_only",
@@ -395,6 +416,19 @@ class TrainRobertaParams(Params):
     each generator, without a poet, without a generator …; `all`: the networks too, which are
     trained anew for each."""
     resamples: int = Field(gt=0)
+
+    @property
+    def detectors(self) -> tuple[str, ...]:
+        """The names of all detectors that are trained."""
+        adapted = (self.lora.name,) if self.lora else ()
+        return ("char_ngrams", *self.controls, self.name, *adapted)
+
+    @model_validator(mode="after")
+    def names_differ(self) -> "TrainRobertaParams":
+        names = self.detectors
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"two detectors are called {twice!r}; give name or lora.name another")
+        return self
 
 
 ZeroShotDetector = Literal[
@@ -417,8 +451,10 @@ ZeroShotDetector = Literal[
 class AskedParams(Params):
     """LLMs that are asked who wrote a poem."""
 
-    models: tuple[str, ...] = Field(min_length=1)
-    shots: tuple[int, ...] = Field(default=(0,), min_length=1)
+    models: Names = Field(min_length=1)
+    shots: Annotated[tuple[int, ...], AfterValidator(_each_once)] = Field(
+        default=(0,), min_length=1
+    )
     """How many examples of each class, out of the train fold, stand before the question;
     each number is a detector of its own."""
     both_orders: bool = True
@@ -431,7 +467,7 @@ class AskedParams(Params):
     poems: int | None = Field(default=None, gt=0)
     """Human poems of each fold, drawn by seed, that are asked about with all their
     imitations; null: all."""
-    seed: int = 0
+    seed: Seed = 0
     budget: float | None = Field(default=None, gt=0)
     requests_at_once: int = Field(default=4, gt=0)
 
@@ -461,7 +497,15 @@ class ZeroShotScoreParams(Params):
     """Also fuse the detectors' scores by a logistic regression fitted on the train fold."""
     asked: AskedParams | None = None
     resamples: int = Field(gt=0)
-    seed: int
+    seed: SmallSeed
+
+    @model_validator(mode="after")
+    def some_length_is_read(self) -> "ZeroShotScoreParams":
+        if self.min_tokens > self.max_tokens:
+            raise ValueError(
+                f"min_tokens ({self.min_tokens}) is above max_tokens ({self.max_tokens})"
+            )
+        return self
 
 
 AttackName = Literal[
@@ -492,7 +536,7 @@ class AttackParams(Params):
     max_tokens: int = Field(default=1024, gt=0)
     requests_at_once: int = Field(default=4, gt=0)
     budget: float | None = Field(default=None, gt=0)
-    seed: int = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def paraphrase_needs_a_model(self) -> "AttackParams":
@@ -505,7 +549,7 @@ class EvalCiParams(Params):
     extra_forms: OwnFile
     """A file of a user's own cipai in the project's notation."""
     resamples: int = Field(gt=0)
-    seed: int
+    seed: Seed
 
 
 class DimensionJudgeParams(Params):
@@ -537,7 +581,7 @@ class JudgeParams(Params):
     max_tokens: int = Field(gt=0)
     repeats: int = Field(gt=0)
     attempts: int = Field(gt=0)
-    seed: int
+    seed: Seed
     budget: float | None = Field(gt=0)
     requests_at_once: int = Field(gt=0)
     resamples: int = Field(gt=0)
@@ -601,6 +645,16 @@ class AllParams(Params):
                 raise ValueError(
                     f"judge.prompts: there is no judge prompt {prompt!r}; "
                     f"allowed are {', '.join(known)}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def trained_detectors_have_own_names(self) -> "AllParams":
+        for name in self.train_roberta.detectors:
+            if name in (*get_args(ZeroShotDetector), "fusion") or name.startswith("asked_"):
+                raise ValueError(
+                    f"train_roberta: {name!r} is the name of a detector without training; give "
+                    "name or lora.name another"
                 )
         return self
 

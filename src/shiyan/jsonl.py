@@ -76,6 +76,16 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         UserError: the file is missing, is not UTF-8, or a line is not a JSON object.
     """
+    for number, line in read_lines(path):
+        yield number, parse_object(line, f"{path}:{number}")
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield (line number, line) of a file; a BOM and blank lines are passed over.
+
+    Raises:
+        UserError: the file is missing or cannot be read.
+    """
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -84,7 +94,7 @@ def read_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise UserError(f"{path} could not be read: {error.strerror}") from error
     for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if line.strip():
-            yield number, parse_object(line, f"{path}:{number}")
+            yield number, line
 
 
 def parse_object(line: bytes, place: str) -> dict[str, Any]:

@@ -68,6 +68,16 @@ def locked_stages() -> dict[str, LockedStage]:
     return stages
 
 
+def outs_of_other_runs() -> list[str]:
+    """The files that are there, but not as dvc.lock has them."""
+    return [
+        path
+        for stage in locked_stages().values()
+        for path, md5 in stage.outs.items()
+        if md5 and Path(path).is_file() and hashlib.md5(Path(path).read_bytes()).hexdigest() != md5
+    ]
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """By YAML 1.2: DVC writes `3e-05`, which older rules take for text."""
     from ruamel.yaml import YAML

@@ -64,11 +64,13 @@ class TextStatistics:
         n_tokens: of the text itself, without BOS.
         models: by the model's name; empty where the text was too short or too long.
         pairs: by (reference, scoring).
+        longest: tokens of the longest text that the models read; None where not known.
     """
 
     n_tokens: int
     models: Mapping[str, ModelStatistics] = field(default_factory=dict)
     pairs: Mapping[Pair, PairStatistics] = field(default_factory=dict)
+    longest: int | None = None
 
 
 def names_of(kind: type[Statistics]) -> list[str]:

@@ -3,11 +3,12 @@
 import argparse
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from shiyan.config import PathsParams, load_params
 from shiyan.errors import UserError
+from shiyan.lockfile import outs_of_other_runs
 from shiyan.report.table import Table
 
 KINDS: dict[str, str] = {
@@ -17,6 +18,9 @@ KINDS: dict[str, str] = {
     "poems": "lengths, nouns, emotions and asked counts (AIGenPoetry, 4, 6.1 and A)",
 }
 """Each is a module shiyan.report.of_KIND with `tables(paths)` and `figures(paths, folder)`."""
+
+SUFFIXES = (".csv", ".tex", ".md", ".png")
+"""Of what a report writes."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +47,17 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stderr.write(f"{kind}: {error}\n")
     if not written and lacking:
         raise UserError("there is nothing to report yet; `make run` runs the pipeline", 1)
+    tell_mixed_runs()
     return 0
+
+
+def tell_mixed_runs() -> None:
+    """Say so where files of several runs lie side by side, as after a checkout by git alone."""
+    if others := outs_of_other_runs():
+        sys.stderr.write(
+            f"notice: {', '.join(others)} are not as dvc.lock has them, so tables may mix two "
+            "runs: `dvc checkout` brings the last run's data back, `dvc repro` runs what changed\n"
+        )
 
 
 def render(kind: str, paths: PathsParams, folder: Path) -> int:
@@ -51,10 +65,22 @@ def render(kind: str, paths: PathsParams, folder: Path) -> int:
     module = importlib.import_module(f"shiyan.report.of_{kind}")
     tables: Callable[[PathsParams], Iterable[Table]] = module.tables
     figures: Callable[[PathsParams, Path], Iterable[Path]] = module.figures
-    written = 0
+    written: list[Path] = []
     for table in tables(paths):
-        written += len(table.write(folder))
+        written += table.write(folder)
         print(table.markdown())
-    written += sum(1 for _ in figures(paths, folder))
-    print(f"{written} files in {folder}/")
-    return written
+    written += figures(paths, folder)
+    print(f"{len(written)} files in {folder}/")
+    tell_others(folder, written)
+    return len(written)
+
+
+def tell_others(folder: Path, written: Collection[Path]) -> None:
+    """Name what an earlier report may have left: it would stand beside tables of another run."""
+    there = sorted(folder.iterdir()) if folder.exists() else []
+    others = [path.name for path in there if path not in written and path.suffix in SUFFIXES]
+    if others:
+        sys.stderr.write(
+            f"notice: {folder}/ also holds {', '.join(others)}, not written now: delete what is of "
+            "an earlier run\n"
+        )

@@ -4,7 +4,8 @@ MODEL is a name of conf/model/, a GGUF file, or a folder with safetensors. One m
 gives the scores of one model (log_likelihood, log_rank, lrr, rank, entropy, gltr_…,
 lastde); with --reference also fast_detectgpt (reference B, scoring A) and binoculars,
 binoculars_aligned, dna_detectllm (observer B, performer A). How texts are read
-(tokens at least and at most, dtype, device) is as params.yaml says.
+(tokens at least and at most, dtype, device) is as params.yaml says. The exit code is 1
+where any score is null; each null says why.
 """
 
 import argparse
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 PRINTED = ("detector", "score", "unscored_reason", "n_tokens")
 SHORTEST = 8
 """Tokens that a text needs, where no params.yaml says so."""
+TITLE_ALONE = "empty text: the first line is taken as the title"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -99,30 +101,51 @@ def user_lines(arguments: argparse.Namespace) -> Iterator[Line]:
     from shiyan.collection.files import read_user_poems
 
     # The genre decides nothing here: a detector reads the body alone.
-    read = read_user_poems(Path(arguments.file), "modern")
+    try:
+        read = read_user_poems(Path(arguments.file), "modern")
+    except UserError as error:
+        # A config may name the column; a call cannot.
+        what, named, _ = str(error).partition(": name it, e.g. -S")
+        if not named:
+            raise
+        raise UserError(f"{what}; call one of them text") from error
     for notice in read.notices:
         sys.stderr.write(f"notice: {notice}\n")
     for row in read.rows:
         if row.poem is None:
             sys.stderr.write(f"notice: {row.said}\n")
             yield Line(row.place, None, row.problem)
+        elif is_title_alone(row.place, row.poem) and not arguments.title:
+            yield Line(row.poem.poem_id, None, TITLE_ALONE)
         else:
             yield Line(row.poem.poem_id, row.poem)
 
 
+def is_title_alone(place: str, poem: Poem) -> bool:
+    """Is the poem a .txt of one line, which is its title then?"""
+    return place.endswith(".txt") and bool(poem.title) and not poem.text
+
+
 def raw_lines(arguments: argparse.Namespace) -> Iterator[Line]:
     """The texts of a JSONL as they stand."""
-    from shiyan.jsonl import read_objects
+    from shiyan.jsonl import parse_object, read_lines
 
     path = Path(arguments.file)
     seen: dict[str, int] = {}
-    for number, value in read_objects(path):
+    for number, line in read_lines(path):
+        place = f"{path}:{number}"
+        try:
+            value = parse_object(line, place)
+        except UserError as error:
+            sys.stderr.write(f"notice: {error}\n")
+            yield Line(place, None, "not a JSON object")
+            continue
         name = str(value.get("id", value.get("poem_id", f"{path.stem}-{number:05d}")))
         if seen.setdefault(name, number) != number:
-            raise UserError(f"{path}:{number}: the id {name!r} stands at line {seen[name]} too")
+            raise UserError(f"{place}: the id {name!r} stands at line {seen[name]} too")
         text = value.get("text")
         if text is not None and not isinstance(text, str):
-            raise UserError(f"{path}:{number}: text is {type(text).__name__}, a string is wanted")
+            raise UserError(f"{place}: text is {type(text).__name__}, a string is wanted")
         title = str(value.get("title") or "")
         poem = Poem(poem_id=name, title=title, text=text or "", genre="modern", author="")
         yield Line(name, poem)

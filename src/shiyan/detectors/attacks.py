@@ -155,6 +155,26 @@ def victims_of(
     return [poem for poem in inside if assignments[poem.poem_id].group_id in chosen]
 
 
+def unmet_prompts(
+    poems: Mapping[str, Poem], assignments: Mapping[str, Assignment], params: AttackParams
+) -> list[str]:
+    """A notice where no poem is attacked of a prompt that `params.prompts` names."""
+    if not params.names:
+        return []
+    there = {
+        poem.generation.prompt_id
+        for poem in poems.values()
+        if poem.generation is not None and assignments[poem.poem_id].fold == "test"
+    }
+    unmet = [prompt for prompt in dict.fromkeys(params.prompts or ()) if prompt not in there]
+    if not unmet:
+        return []
+    return [
+        f"attacks.prompts: no LLM poem of the test fold is of {', '.join(unmet)}, so none of them "
+        f"is attacked; there are {', '.join(sorted(there)) or 'none'}"
+    ]
+
+
 def _attacked(
     name: AttackName,
     poem: Poem,

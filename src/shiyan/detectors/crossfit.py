@@ -23,7 +23,14 @@ Scorer = Callable[[Rows], Floats]
 """Scores of rows, one each; NaN where a row cannot be scored."""
 
 Learner = Callable[[Rows, str], Scorer]
-"""Learn from these rows, under this name ("all", "fold 1", …)."""
+"""Learn from these rows, under this name ("all", "fold 1", …).
+
+It, or its scorer, raises an UnlearntError where nothing could be learnt.
+"""
+
+
+class UnlearntError(Exception):
+    """Why nothing could be learnt from the poems of a part."""
 
 
 @dataclass(frozen=True)
@@ -118,16 +125,24 @@ def fit_and_score(learn: Learner, corpus: Corpus, folds: int, seed: int) -> Fitt
         return Fitted(
             scores, dict.fromkeys(range(len(corpus)), f"train fold: {reason}") | reasons, None
         )
+
+    def learnt(rows: Rows, name: str, asked: Rows) -> Scorer | None:
+        try:
+            scorer = learn(rows, name)
+            scores[asked] = scorer(asked)
+        except UnlearntError as error:
+            reasons.update(dict.fromkeys(asked.tolist(), str(error)))
+            return None
+        return scorer
+
     fold_of = group_folds(corpus.labels[train], [corpus.groups[row] for row in train], folds, seed)
     for fold in np.unique(fold_of):
         rest, held_out = train[fold_of != fold], train[fold_of == fold]
         if reason := lacks(corpus.labels[rest]):
             reasons |= dict.fromkeys(held_out.tolist(), f"rest of the train fold: {reason}")
         else:
-            scores[held_out] = learn(rest, f"fold {fold + 1}")(held_out)
-    scorer = learn(train, "all")
-    scores[test] = scorer(test)
-    return Fitted(scores, reasons, scorer)
+            learnt(rest, f"fold {fold + 1}", held_out)
+    return Fitted(scores, reasons, learnt(train, "all", test))
 
 
 def as_records(detector: str, corpus: Corpus, fitted: Fitted) -> list[DetectorScore]:

@@ -286,10 +286,13 @@ class CellResult:
     def as_dict(self) -> dict[str, Any]:
         return {
             **{name: self.estimate(name, self.sampled.get(name)) for name in METRICS},
-            "threshold": self.threshold.as_dict() if self.threshold else None,
+            "threshold": self.threshold.as_dict() if self.threshold else self._no_threshold(),
             "n_human": self.n_human,
             "n_llm": self.n - self.n_human,
         }
+
+    def _no_threshold(self) -> dict[str, Any]:
+        return {"value": None, "inverted": False, "reason": self.reasons.get("threshold", "")}
 
 
 def _result(table: _Table, detector: str, subset: _Subset) -> CellResult:
@@ -308,7 +311,7 @@ def measured(train: Scored, test: Scored, draws: Draws, where: str) -> CellResul
     n_groups = len(np.unique(test.columns))
     result = CellResult(len(test.labels), n_groups, test.n_unscored, n_human)
     if lacking := unusable(train.labels, train.scores):
-        needed = (*AT_THRESHOLD, *CALIBRATED)
+        needed = (*AT_THRESHOLD, *CALIBRATED, "threshold")
         result.reasons |= dict.fromkeys(needed, f"no threshold, {where}: {lacking}")
     else:
         result.threshold = Threshold.youden(train.labels, train.scores, where)
@@ -411,18 +414,16 @@ def _distribution_rows(table: _Table) -> list[dict[str, str | float]]:
 
 
 def _notices(detector: str, cells: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """An AUROC under a half and an inverted threshold stand as they are, and are named."""
+    """An AUROC under a half and an inverted threshold stand as they are, and are named; so is a
+    threshold that there is not."""
     under = [
         f"{subset} {100 * cell['auroc']['value']:.1f}"
         for subset, cell in cells.items()
         if cell["auroc"]["value"] is not None and cell["auroc"]["value"] < 0.5
     ]
-    inverted = [
-        subset
-        for subset, cell in cells.items()
-        if cell["threshold"] and cell["threshold"]["inverted"]
-    ]
-    notices = []
+    inverted = [subset for subset, cell in cells.items() if cell["threshold"]["inverted"]]
+    lacking = [why for cell in cells.values() if (why := cell["threshold"].get("reason"))]
+    notices = [f"{detector}: {'; '.join(lacking)}"] if lacking else []
     if under:
         notices.append(f"{detector}: AUROC under 50, and left so, on {', '.join(under)}")
     if inverted:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from shiyan.detectors.crossfit import Corpus, Rows, Scorer
+from shiyan.detectors.crossfit import Corpus, Rows, Scorer, UnlearntError
 from shiyan.detectors.roberta import Classifier, ClassifierFactory, Encoding, log_odds
 from shiyan.metrics import Floats, Labels
 from shiyan.splits import class_weights, up_sampled
@@ -153,12 +153,28 @@ def fine_tune(
 
     Returns:
         The model, in evaluation mode, and the whole curve.
+
+    Raises:
+        UnlearntError: the weights ran away; the checkpoint is gone then.
     """
     device = _device()
     model = classifier.build(recipe.seed).to(device)
-    with _threads_for(model):
-        points = _take_steps(model, classifier, train, recipe, checkpoint, name, held_out, watch)
+    try:
+        with _threads_for(model):
+            points = _take_steps(
+                model, classifier, train, recipe, checkpoint, name, held_out, watch
+            )
+        # The last step is followed by no loss that could tell.
+        if not np.isfinite(encoded_scores(model, classifier, train.encodings[:1])).all():
+            raise _diverged("a score is not finite after the last step")
+    except UnlearntError:
+        checkpoint.remove()
+        raise
     return model.eval(), points
+
+
+def _diverged(how: str) -> UnlearntError:
+    return UnlearntError(f"training diverged ({how}); lower the learning rate")
 
 
 def _take_steps(
@@ -209,6 +225,8 @@ def _take_steps(
         torch.manual_seed(recipe.seed * 1_000_003 + step)
         model.train()
         loss = _loss(model, classifier, train, batch, weights[batch])
+        if not torch.isfinite(loss):
+            raise _diverged(f"loss not finite at step {step + 1}")
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
         for group in optimizer.param_groups:
@@ -304,6 +322,8 @@ def _held_out_point(
     from shiyan.detectors.hf_metrics import held_out_metrics
 
     scores = encoded_scores(model, classifier, held_out.encodings)
+    if not np.isfinite(scores).all():
+        raise _diverged(f"loss not finite after step {step}")
     # ln(1 + e^-s) for an LLM's poem, ln(1 + e^s) for a person's.
     each = np.logaddexp(0, np.where(held_out.labels == 1, -scores, scores))
     means = [each[held_out.labels == label].mean() for label in np.unique(held_out.labels)]

@@ -21,6 +21,7 @@ from shiyan.detectors.roberta import (
     pretrained_encoder,
     quiet_transformers,
     reads_line_breaks,
+    refuse_without_padding,
 )
 from shiyan.errors import UserError
 
@@ -79,6 +80,7 @@ def causal_classifier(folder: Path, identity: str, max_tokens: int) -> Classifie
         config = AutoConfig.from_pretrained(folder)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
+    refuse_without_padding(tokenizer, folder)
     readable = min(max_tokens, config.max_position_embeddings)
 
     def build(seed: int) -> Any:

@@ -4,6 +4,7 @@ Whatever its name says, a checkpoint is loaded by the classes that its own
 config.json names: hfl/chinese-roberta-wwm-ext is a BERT.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -250,6 +251,7 @@ def pretrained_encoder(folder: Path, identity: str, max_tokens: int) -> Classifi
             f"{folder} holds a {config.model_type}, which is no encoder; take a checkpoint such "
             "as hfl/chinese-roberta-wwm-ext here, and a causal model under train_roberta.lora"
         )
+    refuse_without_padding(tokenizer, folder)
     readable = config.max_position_embeddings - (2 if config.model_type == "roberta" else 0)
 
     def build(seed: int) -> Any:
@@ -262,6 +264,19 @@ def pretrained_encoder(folder: Path, identity: str, max_tokens: int) -> Classifi
         min(max_tokens, readable),
         reads_line_breaks(tokenizer),
     )
+
+
+def refuse_without_padding(tokenizer: Any, folder: Path) -> None:
+    """Texts of a batch are filled up to one length, with a token that stands for nothing.
+
+    Raises:
+        UserError: the tokenizer has none.
+    """
+    if tokenizer.pad_token_id is None:
+        raise UserError(
+            f"{folder}: its tokenizer has no padding token (pad_token, such as [PAD]), so texts "
+            "cannot be read in batches; name it in tokenizer_config.json"
+        )
 
 
 def build_pretrained(
@@ -329,12 +344,19 @@ def quiet_transformers() -> Iterator[None]:
     logging: Any = untyped
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    _switch(logging.disable_progress_bar)
     try:
         yield
     finally:
         logging.set_verbosity(verbosity)
-        logging.enable_progress_bar()
+        _switch(logging.enable_progress_bar)
+
+
+def _switch(bars: Callable[[], None]) -> None:
+    with warnings.catch_warnings():
+        # The hub's library minds it each time where HF_HUB_DISABLE_PROGRESS_BARS has the say.
+        warnings.simplefilter("ignore", UserWarning)
+        bars()
 
 
 def _draw(head: Any, deviation: float) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -22,7 +23,6 @@ from shiyan.detectors.finetune import CurvePoint, Kept, Recipe
 from shiyan.detectors.protocol import Protocol
 from shiyan.detectors.roberta import ClassifierFactory, Encoding, Models, classifier_factory
 from shiyan.detectors.surface import LinearNGrams, SurfaceName
-from shiyan.errors import UserError
 from shiyan.jsonl import replacing
 from shiyan.metrics import CLASSES
 from shiyan.records import Assignment, DetectorScore, Poem
@@ -107,11 +107,9 @@ def train_detectors(
         attacked: poems of the test fold after attacks, scored as they are.
 
     Raises:
-        UserError: a split that leaks; a checkpoint that cannot be had or does not fit;
-            two detectors of one name.
+        UserError: a split that leaks; a checkpoint that cannot be had or does not fit.
     """
     refuse_leaks(poems, assignments)
-    refuse_twice_named(params)
     changed = {item.poem.poem_id for item in attacked if item.poem is not None}
     corpus = Corpus.of(*with_attacked(poems, assignments, attacked))
     trained = Trained(made=_made(params, corpus))
@@ -232,16 +230,6 @@ def _kept_or_fitted(
     return fitted
 
 
-def refuse_twice_named(params: TrainRobertaParams) -> None:
-    """Two detectors of one name could not be told apart in a table."""
-    names = ["char_ngrams", *params.controls, params.name]
-    names += [params.lora.name] if params.lora else []
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise UserError(
-            f"train_roberta: two detectors are called {twice!r}; give name or lora.name another", 2
-        )
-
-
 def _add_network(
     trained: Trained,
     name: str,
@@ -255,8 +243,12 @@ def _add_network(
     kept = trained.networks[name]
     if kept.classifier is None:
         trained.scores += records
-        trained.notices.append(f"{name}: not trained, {_why_not(fitted)}")
+        trained.notices.append(f"{name}: not trained, {_why_not(corpus, fitted)}")
         return
+    trained.notices += [
+        f"{name}: {n} poems have no score: {reason}"
+        for reason, n in Counter(_unlearnt(corpus, fitted)).items()
+    ]
     encodings = [kept.classifier.encode(text) for text in corpus.texts]
     trained.scores += [
         record.model_copy(
@@ -299,24 +291,40 @@ def recipe_of(params: TrainRobertaParams, own: TrainRobertaParams | LoraParams) 
     )
 
 
-def _why_not(fitted: Fitted) -> str:
-    return next(iter(fitted.reasons.values()), "there is no poem")
+def _why_not(corpus: Corpus, fitted: Fitted) -> str:
+    # What the last poems lack is what the whole train fold could not teach.
+    reasons = [*fitted.reasons.values(), *_unlearnt(corpus, fitted)]
+    return reasons[-1] if reasons else "there is no poem"
+
+
+def _unlearnt(corpus: Corpus, fitted: Fitted) -> list[str]:
+    """Why poems that could be scored are not, one reason a poem."""
+    return [
+        why for row, why in fitted.reasons.items() if corpus.poem_ids[row] not in corpus.reasons
+    ]
 
 
 def _made(params: TrainRobertaParams, corpus: Corpus) -> dict[str, Any]:
     train = corpus.rows(train=True)
+    n_groups = len({corpus.groups[row] for row in train})
     return {
         **{
             f"n_train_{name}": int((corpus.labels[train] == label).sum())
             for label, name in enumerate(CLASSES)
         },
-        "train_scores": f"cross-fitted over {params.threshold_folds} parts of whole groups",
+        "train_scores": _cross_fitted(min(params.threshold_folds, n_groups)),
         "text": "body",
         "ngrams": f"{params.ngram.shortest}-{params.ngram.longest} characters, "
         f"in {surface.MIN_DOCUMENTS} train poems or more, TF-IDF",
         "networks": {},
         "versions": {name: version(name) for name in LIBRARIES},
     }
+
+
+def _cross_fitted(parts: int) -> str:
+    if parts < 2:
+        return f"none: cross-fitting needs two groups of train poems, and there are {parts}"
+    return f"cross-fitted over {parts} parts of whole groups"
 
 
 def _reading(corpus: Corpus, encodings: Mapping[int, Encoding]) -> dict[str, Any]:

@@ -54,7 +54,6 @@ OF_A_PAIR: dict[str, tuple[PairRole, Callable[[ModelStatistics, PairStatistics],
     "dna_detectllm": ("binoculars", scores.dna_detectllm),
 }
 DETECTORS = (*OF_ONE_MODEL, *OF_A_PAIR)
-NOT_FINITE = "the model's logits are not finite"
 DIRECTION = "higher: more likely an LLM's"
 
 
@@ -230,16 +229,19 @@ def why_unread(text: str, statistics: TextStatistics, reading: Reading) -> str |
     if n > reading.max_tokens:
         return f"too long: {n} tokens, at most {reading.max_tokens} are read"
     if not statistics.models and not statistics.pairs:
-        return f"too long for the model: {n} tokens"
+        if n == 1 and not reading.bos:
+            return "no token to predict: the first has none before it"
+        return f"too long for the model: {n} tokens, at most {statistics.longest} are read"
     return None
 
 
 def scored(name: str, statistics: TextStatistics, roles: Roles) -> tuple[float | None, str | None]:
     """(score, None) or (None, why there is none)."""
-    p = statistics.models[roles.scoring_of(name)]
+    scoring = roles.scoring_of(name)
+    p = statistics.models[scoring]
     # A rank counts likelier tokens, and would be finite where the logits are not.
     if not np.isfinite(p.log_prob).all():
-        return None, NOT_FINITE
+        return None, _not_finite(scoring)
     try:
         if name in OF_ONE_MODEL:
             score = OF_ONE_MODEL[name](p)
@@ -247,4 +249,10 @@ def scored(name: str, statistics: TextStatistics, roles: Roles) -> tuple[float |
             score = OF_A_PAIR[name][1](p, statistics.pairs[roles.pair(name)])
     except scores.UnscoredError as error:
         return None, str(error)
-    return (score, None) if math.isfinite(score) else (None, NOT_FINITE)
+    if math.isfinite(score):
+        return score, None
+    return None, _not_finite(*(roles.pair(name) if name in OF_A_PAIR else (scoring,)))
+
+
+def _not_finite(*models: str) -> str:
+    return f"the logits of {' or '.join(dict.fromkeys(models))} are not finite"

@@ -55,6 +55,11 @@ class CausalLM:
             )
         except (OSError, ValueError, ImportError, RuntimeError) as error:
             raise unloadable(model, error) from error
+        if reads_both_ways(loaded.config):
+            raise UserError(
+                f"{model.name} is a {loaded.config.model_type}, which is not a causal model: it "
+                "reads what follows a token too, so it cannot score; choose another model"
+            )
         loaded.eval().requires_grad_(False).to(self.device)  # type: ignore[no-untyped-call]
         self.body = loaded.base_model
         head = loaded.get_output_embeddings()  # type: ignore[no-untyped-call]
@@ -100,6 +105,13 @@ class CausalLM:
                     f"{self.name}: its logits are not its output matrix times its last hidden "
                     "states (it scales or caps them), so it cannot score; choose another model"
                 )
+
+
+def reads_both_ways(config: Any) -> bool:
+    """Is it an encoder's, such as BERT's, whose tokens see what follows?"""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING
+
+    return type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(config, "is_decoder", False)
 
 
 def device_of(reading: Reading) -> str:

@@ -74,7 +74,8 @@ def token_statistics(
                     writers.write(text, found)
                     kept[text] |= {k: unpacked(kind_of(k), rows) for k, rows in found.items()}
                     bar.update(len(part[text]))
-    return {text: _gathered(len(ids), kept.get(text, {})) for text, ids in encoded.items()}
+    longest = longest_read(tokenizers.values(), reading)
+    return {text: _gathered(len(ids), kept.get(text, {}), longest) for text, ids in encoded.items()}
 
 
 # --- what is read ------------------------------------------------------------------------
@@ -177,7 +178,7 @@ def _lacking(plan: Plan, kept: Mapping[Key, Statistics]) -> Plan | None:
     return Plan(models, pairs) if models or pairs else None
 
 
-def _gathered(n_tokens: int, found: Mapping[Key, Statistics]) -> TextStatistics:
+def _gathered(n_tokens: int, found: Mapping[Key, Statistics], longest: int) -> TextStatistics:
     models: dict[str, ModelStatistics] = {}
     pairs: dict[Pair, PairStatistics] = {}
     for key, statistics in found.items():
@@ -185,7 +186,7 @@ def _gathered(n_tokens: int, found: Mapping[Key, Statistics]) -> TextStatistics:
             models[str(key)] = statistics
         elif not isinstance(key, str):
             pairs[key] = statistics
-    return TextStatistics(n_tokens, models, pairs)
+    return TextStatistics(n_tokens, models, pairs, longest)
 
 
 # --- what is computed --------------------------------------------------------------------

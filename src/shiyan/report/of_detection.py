@@ -5,6 +5,7 @@ and needs no model. The paper's number stands beside ours where it has one, and 
 without a language model stand in every table.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -87,17 +88,22 @@ def every_table(run: "Run") -> Iterator[Table]:
 
 def figures(paths: PathsParams, folder: Path) -> Iterator[Path]:
     """ROC curves and score distributions of both stages."""
-    plots = (
-        paths.zero_shot_roc,
-        paths.trained_roc,
-        paths.zero_shot_distributions,
-        paths.trained_distributions,
-    )
-    for plot in plots:
+    plots = {
+        paths.zero_shot_roc: paths.zero_shot_scores,
+        paths.trained_roc: paths.trained_scores,
+        paths.zero_shot_distributions: paths.zero_shot_scores,
+        paths.trained_distributions: paths.trained_scores,
+    }
+    for plot, scores in plots.items():
         if plot.exists():
             folder.mkdir(parents=True, exist_ok=True)
             if drawn := draw(plot, folder / f"{plot.stem}.png"):
                 yield drawn
+        elif scores.exists():
+            sys.stderr.write(
+                f"notice: {plot} is not there, so {plot.stem}.png is not drawn; `dvc checkout` "
+                "brings it back\n"
+            )
 
 
 @dataclass(frozen=True)
