@@ -10,7 +10,7 @@ import pytest
 
 from shiyan import composition
 from shiyan.cli import dispatch
-from shiyan.config import PARAMS_FILE, TrainRobertaParams, load_params, read_params
+from shiyan.config import PARAMS_FILE, TrackParams, TrainRobertaParams, load_params, read_params
 from shiyan.errors import UserError
 from shiyan.stage import exit_code_of
 
@@ -36,23 +36,23 @@ def project(tmp_path, monkeypatch, default_params) -> Path:
 @pytest.mark.parametrize(
     ("override", "value"),
     [
-        ('train_roberta.name="某诗人"', "某诗人"),
-        ('train_roberta.name="雨，夜"', "雨，夜"),
-        ('train_roberta.name="雨,夜"', "雨,夜"),
-        ('train_roberta.name="《早班车》# 1"', "《早班车》# 1"),
-        ('train_roberta.name="/data/诗 稿/50%.jsonl"', "/data/诗 稿/50%.jsonl"),
-        ("train_roberta.name='𫛛：一'", "𫛛：一"),
-        ('train_roberta.name="2e3"', "2e3"),
-        ('train_roberta.name="no"', "no"),
-        ('train_roberta.name="007"', "007"),
-        ('train_roberta.name="1.10"', "1.10"),
-        ('train_roberta.name="1e-6"', "1e-6"),
-        ('train_roberta.name="~"', "~"),
+        ('track.experiment="某诗人"', "某诗人"),
+        ('track.experiment="雨，夜"', "雨，夜"),
+        ('track.experiment="雨,夜"', "雨,夜"),
+        ('track.experiment="《早班车》# 1"', "《早班车》# 1"),
+        ('track.experiment="/data/诗 稿/50%.jsonl"', "/data/诗 稿/50%.jsonl"),
+        ("track.experiment='𫛛：一'", "𫛛：一"),
+        ('track.experiment="2e3"', "2e3"),
+        ('track.experiment="no"', "no"),
+        ('track.experiment="007"', "007"),
+        ('track.experiment="1.10"', "1.10"),
+        ('track.experiment="1e-6"', "1e-6"),
+        ('track.experiment="~"', "~"),
     ],
 )
 def test_a_quoted_text_reaches_the_stage_unchanged(project, override, value):
     dispatch(["compose", override])
-    assert load_params("train_roberta", TrainRobertaParams).name == value
+    assert load_params("track", TrackParams).experiment == value
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_chinese_passes_any_console_and_reaches_the_file(project, console):
     # The argument is given as bytes: what a console of any encoding hands on.
     code = (
         "from shiyan.cli import main; main(['compose', "
-        "'train_roberta.name=\"\\U0002b6db\\u25ce\"', 'split.sead=1'][:LAST])"
+        "'track.experiment=\"\\U0002b6db\\u25ce\"', 'split.sead=1'][:LAST])"
     )
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src"), **console}
     for last, exit_code in ((2, 0), (3, 2)):
@@ -239,6 +239,6 @@ def test_chinese_passes_any_console_and_reaches_the_file(project, console):
         )
         assert done.returncode == exit_code, done.stderr
         assert b"Traceback" not in done.stderr
-    assert 'name: "\\U0002B6DB◎"' in (folder / "params.yaml").read_text(encoding="utf-8") or (
-        "name: 𫛛◎" in (folder / "params.yaml").read_text(encoding="utf-8")
+    assert 'experiment: "\\U0002B6DB◎"' in (folder / "params.yaml").read_text(encoding="utf-8") or (
+        "experiment: 𫛛◎" in (folder / "params.yaml").read_text(encoding="utf-8")
     )
