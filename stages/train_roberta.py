@@ -39,7 +39,12 @@ def main() -> None:
     trained = train_detectors(poems, assignments, params, models, cache, attacked)
     lessons = train_lessons(poems, assignments, params, models, cache)
     evaluation = evaluate_scores(
-        trained.scores, poems, assignments, resamples=params.resamples, seed=params.seed
+        trained.scores,
+        poems,
+        assignments,
+        resamples=params.resamples,
+        seed=params.seed,
+        trained=True,
     )
     trained.save(paths.trained_models)
     write_records(paths.trained_scores, trained.scores)

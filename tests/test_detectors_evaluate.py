@@ -11,6 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from shiyan.detectors.evaluate import (
     METRICS,
+    OWN_LABELS,
     evaluate_scores,
     evaluated_subsets,
     write_plots,
@@ -19,8 +20,9 @@ from shiyan.errors import UserError
 from shiyan.records import Assignment, DetectorScore
 
 
-def evaluated(poems, scores, assignments=None, resamples=100):
-    return evaluate_scores(scores, poems, assignments or halves(poems), resamples=resamples, seed=0)
+def evaluated(poems, scores, assignments=None, resamples=100, trained=False):
+    folds = assignments or halves(poems)
+    return evaluate_scores(scores, poems, folds, resamples=resamples, seed=0, trained=trained)
 
 
 def test_the_metrics_are_of_the_test_fold_and_the_threshold_of_the_train_fold():
@@ -122,6 +124,21 @@ def test_what_cannot_be_known_is_null_with_a_reason(values, reason):
     assert any("d: no threshold, train:all: " in notice for notice in evaluation.notices)
     assert evaluation.roc_rows == []
     json.dumps(evaluation.as_metrics({}), allow_nan=False)
+
+
+def test_a_trained_detectors_own_labels_need_no_threshold():
+    """Above 0 an LLM's, a forest from half its trees on: a shift spoils them, not the AUROC."""
+    poems = pairs(10)
+    right = {p: 1.0 if poem.label else -1.0 for p, poem in poems.items()}
+    for name, scores, f1 in (
+        ("net", right, 1.0),
+        ("net", {p: score + 3 for p, score in right.items()}, 1 / 3),
+        ("char_ngrams_forest", {p: 0.5 + score / 4 for p, score in right.items()}, 1.0),
+    ):
+        found = evaluated(poems, scored(poems, name, scores), trained=True).metrics[name]["all"]
+        assert found["auroc"]["value"] == 1
+        assert found[OWN_LABELS]["value"] == pytest.approx(f1)
+    assert OWN_LABELS not in evaluated(poems, scored(poems, "d", right)).metrics["d"]["all"]
 
 
 def test_one_human_and_one_llm_poem_have_a_value_without_an_interval():

@@ -205,7 +205,7 @@ class Threshold:
     """
 
     value: float
-    rule: Literal["youden", "published"]
+    rule: Literal["youden", "published", "own"]
     fitted_on: str
 
     @classmethod

@@ -40,6 +40,10 @@ from shiyan.splits import subsets_of
 FALSE_POSITIVE_RATES = {"tpr_at_fpr_1": 0.01, "tpr_at_fpr_5": 0.05}
 AT_THRESHOLD = ("macro_f1", "macro_f1_unweighted", "auroc_from_labels")
 CALIBRATED = ("brier", "ece")
+OWN_LABELS = "macro_f1_of_own_labels"
+"""Of a trained detector: by the labels that it gives itself, no threshold chosen."""
+BORDERS = {"char_ngrams_forest": 0.5}
+"""Score from which a trained detector says LLM; 0 of all others, for log odds and margins."""
 COMPARED = ("auroc", "macro_f1")
 BASELINE = "D1"
 """The subset that every D_i of a generator is compared with."""
@@ -50,6 +54,7 @@ MADE = {
     "score": "higher: more likely an LLM's",
     "threshold_rule": "Youden's J on the train fold of the same subset, midway between scores",
     "macro_f1": "classes weigh equally; macro_f1_unweighted: as they occur",
+    OWN_LABELS: "by the labels that a trained detector gives itself, no threshold chosen",
     "tpr_at_fpr": "point of the test fold's ROC curve, not interpolated",
     "calibration": "logistic (Platt, 1999) on the train fold; ece: 10 equal bins",
     "interval": "95 %, percentile bootstrap over groups, widened for few groups",
@@ -147,8 +152,12 @@ def evaluate_scores(
     *,
     resamples: int,
     seed: int,
+    trained: bool = False,
 ) -> Evaluation:
     """Every metric of every detector on every subset of the test fold.
+
+    Args:
+        trained: the detectors give labels of their own, so that OWN_LABELS means something.
 
     Raises:
         UserError: a split that leaks, a poem without a fold, a score of an unknown
@@ -159,17 +168,19 @@ def evaluate_scores(
     refuse_leaks(poems, assignments)
     # The matrices are small: threads would mostly wait for each other.
     with threadpool_limits(1):
-        return _evaluation(_tabled(scores, poems, assignments, resamples, seed), poems)
+        table = _tabled(scores, poems, assignments, resamples, seed)
+        return _evaluation(table, poems, trained)
 
 
-def _evaluation(table: _Table, poems: Mapping[str, Poem]) -> Evaluation:
+def _evaluation(table: _Table, poems: Mapping[str, Poem], trained: bool) -> Evaluation:
+    told = (*METRICS, OWN_LABELS) if trained else METRICS
     subsets = [table.subset(name, ids) for name, ids in evaluated_subsets(poems).items()]
     metrics: dict[str, dict[str, dict[str, Any]]] = {}
     roc_rows: list[dict[str, str | float]] = []
     notices: list[str] = []
     for detector in table.scores:
         results = {subset.name: _result(table, detector, subset) for subset in subsets}
-        metrics[detector] = {name: result.as_dict() for name, result in results.items()}
+        metrics[detector] = {name: result.as_dict(told) for name, result in results.items()}
         _put_against_baseline(results, metrics[detector])
         roc_rows += _roc_rows(detector, table.of(detector, subsets[0].test))
         notices += _notices(detector, metrics[detector])
@@ -283,9 +294,9 @@ class CellResult:
     def estimate(self, metric: str, sampled: Sampled | None) -> dict[str, Any]:
         return self.told(metric, sampled).as_dict()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self, told: Iterable[str] = METRICS) -> dict[str, Any]:
         return {
-            **{name: self.estimate(name, self.sampled.get(name)) for name in METRICS},
+            **{name: self.estimate(name, self.sampled.get(name)) for name in told},
             "threshold": self.threshold.as_dict() if self.threshold else self._no_threshold(),
             "n_human": self.n_human,
             "n_llm": self.n - self.n_human,
@@ -297,15 +308,19 @@ class CellResult:
 
 def _result(table: _Table, detector: str, subset: _Subset) -> CellResult:
     train, test = (table.of(detector, rows) for rows in (subset.train, subset.test))
-    return measured(train, test, table.draws, f"train:{subset.name}")
+    border = BORDERS.get(detector, 0.0)
+    return measured(train, test, table.draws, f"train:{subset.name}", border)
 
 
-def measured(train: Scored, test: Scored, draws: Draws, where: str) -> CellResult:
+def measured(
+    train: Scored, test: Scored, draws: Draws, where: str, border: float = 0.0
+) -> CellResult:
     """Every metric of the test poems, by a threshold and a calibration of the train poems.
 
     Args:
         draws: over the groups of the test poems; the train poems' columns are not looked at.
         where: names the train poems.
+        border: see BORDERS.
     """
     n_human = int((test.labels == 0).sum())
     n_groups = len(np.unique(test.columns))
@@ -316,10 +331,12 @@ def measured(train: Scored, test: Scored, draws: Draws, where: str) -> CellResul
     else:
         result.threshold = Threshold.youden(train.labels, train.scores, where)
     if reason := unusable(test.labels, test.scores):
-        result.reasons |= dict.fromkeys(METRICS, reason)
+        result.reasons |= dict.fromkeys((*METRICS, OWN_LABELS), reason)
         return result
     cell = Cell(test.labels, test.scores, test.columns, draws)
     result.sampled["auroc"] = cell.auroc()
+    own = Threshold(border, "own", "nothing")
+    result.sampled[OWN_LABELS] = cell.at_threshold(own)["macro_f1"]
     for name, limit in FALSE_POSITIVE_RATES.items():
         result.sampled[name] = cell.tpr_at_fpr(limit)
         result.reasons[name] = _resolution(n_human, limit)

@@ -17,7 +17,7 @@ import numpy as np
 from shiyan.config import ZeroShotDetector
 from shiyan.detectors import fusion
 from shiyan.detectors.crossfit import Corpus, Rows
-from shiyan.detectors.evaluate import CellResult, Scored, measured, refuse_leaks
+from shiyan.detectors.evaluate import BORDERS, CellResult, Scored, measured, refuse_leaks
 from shiyan.detectors.protocol import EVERYBODY, Protocol, Setting
 from shiyan.errors import UserError
 from shiyan.metrics import Draws, Floats, Sampled
@@ -128,7 +128,8 @@ class Grid:
             draws = Draws.of(of_poet, self.resamples, self.seed)
         lesson = self.protocol.lessons[setting.lesson]
         train, tested = (self.scored(values, self.rows(ids), draws) for ids in (lesson.train, test))
-        return measured(train, tested, draws, f"train:{lesson.name}")
+        border = BORDERS.get(detector, 0.0)
+        return measured(train, tested, draws, f"train:{lesson.name}", border)
 
     def scores(self, detector: str, setting: Setting) -> Floats | None:
         """A detector's scores of all poems in a setting, (n,), NaN where there is none."""

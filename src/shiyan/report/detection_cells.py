@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from shiyan.detectors.evaluate import MADE, CellResult
+from shiyan.detectors.evaluate import MADE, OWN_LABELS, CellResult
 from shiyan.detectors.grid import Grid
 from shiyan.detectors.protocol import EVERYBODY, Setting, subset_order
 from shiyan.metrics import Estimate
@@ -25,6 +25,7 @@ ALL_METRICS = (
 )
 TITLES = {
     "macro_f1": "macro-F1",
+    OWN_LABELS: "macro-F1 of own labels",
     "auroc": "AUROC",
     "auroc_from_labels": "AUROC from hard labels",
     "tpr_at_fpr_1": "TPR at FPR 1 %",
