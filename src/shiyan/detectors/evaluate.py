@@ -174,6 +174,7 @@ def evaluate_scores(
 
 def _evaluation(table: _Table, poems: Mapping[str, Poem], trained: bool) -> Evaluation:
     told = (*METRICS, OWN_LABELS) if trained else METRICS
+    made = {key: how for key, how in MADE.items() if trained or key != OWN_LABELS}
     subsets = [table.subset(name, ids) for name, ids in evaluated_subsets(poems).items()]
     metrics: dict[str, dict[str, dict[str, Any]]] = {}
     roc_rows: list[dict[str, str | float]] = []
@@ -190,7 +191,7 @@ def _evaluation(table: _Table, poems: Mapping[str, Poem], trained: bool) -> Eval
         roc_rows,
         _distribution_rows(table),
         notices,
-        {**MADE, "resamples": len(table.draws.weights), "seed": table.seed},
+        {**made, "resamples": len(table.draws.weights), "seed": table.seed},
     )
 
 
