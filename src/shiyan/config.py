@@ -70,7 +70,7 @@ SmallSeed = Annotated[int, Field(ge=0, lt=2**32)]
 
 def _plain(name: str) -> str:
     if not re.fullmatch(r"\w[\w.-]*", name):
-        raise ValueError(f"{name!r} is no name: letters, digits, . _ and - are, a letter first")
+        raise ValueError(f"{name!r} is no name: letters, digits, . _ and - are, . or - not first")
     return name
 
 
