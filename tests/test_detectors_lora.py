@@ -107,6 +107,29 @@ def test_only_adapter_and_head_are_trained(causal):
     )
 
 
+def test_under_bfloat16_weights_what_is_trained_is_float32_and_small_steps_are_kept(causal):
+    classifier = lora_classifier(params(dtype="bfloat16", learning_rate=1e-5), causal[1])
+    texts = ["山水", "云月", "梦心", "光影"]
+    sample = Sample.of(classifier, texts, np.array([0, 0, 1, 1]))
+    model = classifier.build(0)
+    before = {n: p.detach().clone() for n, p in model.named_parameters()}
+    kinds = {p.requires_grad: p.dtype for p in model.parameters()}
+    assert kinds == {True: torch.float32, False: torch.bfloat16}
+    # 1e-5 is under the distance of two bfloat16 numbers near a head's 0.02.
+    recipe = Recipe(1, 1e-5, 4, 0.0, 0.0, "class_weights", 0)
+    checkpoint = Checkpoint(WorkCache(causal[0] / "w"), {})
+    trained, _ = fine_tune(classifier, sample, recipe, checkpoint, name=("d", "all"))
+    moved = {n for n, p in trained.named_parameters() if not torch.equal(p, before[n])}
+    assert any("score" in name for name in moved)
+    head = next(n for n in moved if "score" in n)
+    step = (trained.get_parameter(head) - before[head]).abs()
+    assert float(step.max().detach()) == pytest.approx(1e-5, rel=0.01)
+    scores = finetune.encoded_scores(trained, classifier, sample.encodings)
+    whole = lora_classifier(params(), causal[1])
+    near = finetune.encoded_scores(whole.build(0), whole, sample.encodings)
+    np.testing.assert_allclose(scores, near, atol=0.02)
+
+
 def test_a_causal_model_reads_the_head_of_a_poem_without_special_tokens(causal):
     classifier = lora_classifier(params(), causal[1])
     long, short = classifier.encode("山" * 10), classifier.encode("山" * 6 + "水" * 4)
@@ -127,8 +150,9 @@ def test_alone_and_in_a_batch_a_text_scores_the_same(causal):
     assert np.ptp(together) > 0
 
 
-def test_killed_and_resumed_the_adapter_is_the_same(causal, tmp_path):
-    classifier = lora_classifier(params(), causal[1])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_killed_and_resumed_the_adapter_is_the_same(causal, tmp_path, dtype):
+    classifier = lora_classifier(params(dtype=dtype), causal[1])
     sample = Sample.of(classifier, ["山水", "云月", "梦心", "光影"], np.array([0, 0, 1, 1]))
     recipe = Recipe(3, 0.01, 2, 0.0, 0.0, "class_weights", 0)
 

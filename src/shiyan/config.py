@@ -378,7 +378,7 @@ class LoraParams(Params):
     targets: Literal["all-linear"] | tuple[str, ...]
     """Which matrices get an adapter: all but the head's, or those of these names."""
     dtype: Literal["float32", "bfloat16"]
-    """Of the frozen weights; the adapter's are float32."""
+    """Of the frozen weights and the matrix products; adapter and head are float32."""
     epochs: int = Field(gt=0)
     learning_rate: float = Field(gt=0)
     batch_size: int = Field(gt=0)

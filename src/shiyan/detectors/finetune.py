@@ -294,10 +294,12 @@ def _logits(model: Any, classifier: Classifier, encodings: Sequence[Encoding], d
     pad = classifier.tokenizer.pad_token_id
     ids = [[*e.ids, *[pad] * (longest - len(e.ids))] for e in encodings]
     mask = [[1] * len(e.ids) + [0] * (longest - len(e.ids)) for e in encodings]
-    return model(
-        input_ids=torch.tensor(ids, device=device),
-        attention_mask=torch.tensor(mask, device=device),
-    ).logits.float()
+    lower = classifier.dtype != "float32"
+    with torch.autocast(device.type, getattr(torch, classifier.dtype), enabled=lower):
+        return model(
+            input_ids=torch.tensor(ids, device=device),
+            attention_mask=torch.tensor(mask, device=device),
+        ).logits.float()
 
 
 def _loss(model: Any, classifier: Classifier, sample: Sample, rows: Rows, weights: Floats) -> Any:

@@ -4,6 +4,8 @@ On an encoder, or on a causal language model whose last token's state goes to a
 classification head.
 """
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +56,7 @@ def lora_classifier(params: TrainRobertaParams, models: Models) -> Classifier:
         return adapted(folder, seed, lora, base.tokenizer.pad_token_id, name)
 
     described = f"LoRA (rank {lora.rank}, alpha {lora.alpha:g}, {lora.dtype}) on {base.identity}"
-    return Classifier(base.tokenizer, build, described, base.max_tokens, base.reads_line_breaks)
+    return replace(base, build=build, identity=described, dtype=lora.dtype)
 
 
 def _causal_folder(name: str, models: Models) -> tuple[Path, str]:
@@ -111,11 +113,18 @@ def adapted(folder: Path, seed: int, lora: LoraParams, pad_token_id: int, name: 
     )
     torch.manual_seed(seed)
     try:
-        with_adapter = get_peft_model(model, settings)
+        with warnings.catch_warnings():
+            # peft asks transformers by names that the next major version drops.
+            warnings.simplefilter("ignore", FutureWarning)
+            with_adapter = get_peft_model(model, settings)
     except ValueError as error:
         raise UserError(
             f"train_roberta.lora.targets: {name} has no {', '.join(targets)}; take names of its "
             "linear layers, or all-linear"
         ) from error
+    # peft does so for the adapter alone; a head in bfloat16 would lose the small steps of AdamW.
+    for weights in with_adapter.parameters():
+        if weights.requires_grad:
+            weights.data = weights.data.float()
     with_adapter.peft_config["default"].base_model_name_or_path = name
     return with_adapter

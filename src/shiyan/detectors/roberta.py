@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,7 @@ class Classifier:
         identity: what decides its weights before training, the seed apart.
         max_tokens: of which the model can read no more; special ones count.
         reads_line_breaks: do breaks change the tokens?
+        dtype: of the matrix products; what is trained is float32 whatever it says.
     """
 
     tokenizer: Any
@@ -85,6 +86,7 @@ class Classifier:
     identity: str
     max_tokens: int
     reads_line_breaks: bool
+    dtype: Literal["float32", "bfloat16"] = "float32"
 
     def encode(self, text: str) -> Encoding:
         """A text's own `<s>` or `[SEP]` is text: special tokens are only put at the ends."""
