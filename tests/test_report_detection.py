@@ -182,6 +182,12 @@ def test_a_number_that_is_not_there_has_its_reason_in_the_notes(found):
     assert any("no human poem" in note for note in table.notes)
 
 
+def test_no_note_says_what_detectors_read_since_params_decide_that(found):
+    told = " ".join(found["attacks"].notes)
+    assert "none where a detector does not read what the attack changes" in told
+    assert "detectors read the body" not in told
+
+
 def test_the_command_writes_csv_and_latex_of_every_table(paths, found, capsys):
     assert report.render("detection", paths, Path("out")) > 0
     names = {path.stem for path in Path("out").glob("*.csv")}

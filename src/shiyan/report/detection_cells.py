@@ -1,7 +1,7 @@
 """What the tables of detectors have in common: cells, notes, and which settings they show."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from shiyan.detectors.evaluate import MADE, OWN_LABELS, CellResult
 from shiyan.detectors.grid import Grid
@@ -66,6 +66,7 @@ def in_percent(
     columns: Sequence[str],
     rows: Sequence[Sequence[Cell]],
     told: Sequence[str],
+    estimates: Collection[str],
 ) -> Table:
     """A table of shares; why a cell has no number, or what limits it, stands in the notes."""
     reasons = Counter(
@@ -80,7 +81,8 @@ def in_percent(
     ]
     more = len(reasons) - len(limits)
     rest = [f"And {more} further reasons, of fewer cells each."] if more else []
-    return Table(name, caption, columns, rows, [*told, *limits, *rest], digits=1, scale=100)
+    all_notes = [*told, *limits, *rest]
+    return Table(name, caption, columns, rows, all_notes, estimates=estimates, digits=1, scale=100)
 
 
 BESIDE = (

@@ -75,6 +75,7 @@ def _transferred(
         ],
         rows,
         notes(grid, *([BESIDE] if table else []), *lacking),
+        ("macro-F1", "AUROC"),
     )
 
 
@@ -145,6 +146,7 @@ def without_poet(grid: Grid) -> Table:
             "An interval over the groups of one poet rests on as few groups as the poet has poems.",
             *table.notes,
         ],
+        estimates=table.estimates,
         digits=1,
         scale=100,
     )

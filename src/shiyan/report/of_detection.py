@@ -157,7 +157,7 @@ def all_detectors(grid: Grid) -> Table:
         metrics = [number(cell, metric) for metric in ALL_METRICS]
         own = number(cell, OWN_LABELS) if detector in grid.trained else None
         rows.append([detector, *metrics, own, inverted, *counts(cell)])
-    titles = (TITLES[m] for m in (*ALL_METRICS, OWN_LABELS))
+    titles = [TITLES[m] for m in (*ALL_METRICS, OWN_LABELS)]
     columns = ["detector", *titles, "inverted", *COUNTS]
     return in_percent(
         "detectors",
@@ -173,6 +173,7 @@ def all_detectors(grid: Grid) -> Table:
             "scored the train fold for the threshold do not score like the one that learnt from "
             "all of it.",
         ),
+        titles,
     )
 
 
@@ -190,19 +191,18 @@ def by_reply_length(grid: Grid) -> Table:
         both = [grid.cell(detector, setting), grid.cell_of(detector, setting, long)]
         found = [number(cell, metric) for cell in both for metric in ("macro_f1", "auroc")]
         rows.append([detector, *found, *counts(both[1])])
+    estimates = [
+        f"{TITLES[metric]}, {which}"
+        for which in ("all", f"{SHORTEST} lines or more")
+        for metric in ("macro_f1", "auroc")
+    ]
     return in_percent(
         "reply_length",
         f"With and without the {n_short} LLM poems of the test fold of under {SHORTEST} lines.",
-        [
-            "detector",
-            "macro-F1, all",
-            "AUROC, all",
-            f"macro-F1, {SHORTEST} lines or more",
-            f"AUROC, {SHORTEST} lines or more",
-            *COUNTS,
-        ],
+        ["detector", *estimates, *COUNTS],
         rows,
         notes(grid, "Counts: without the short ones. The threshold is that of all replies."),
+        estimates,
     )
 
 
@@ -243,6 +243,7 @@ def detector_differences(grid: Grid) -> Table:
         ["A", "B", "macro-F1", "AUROC", "surely better by AUROC", *COUNTS[:2]],
         rows,
         notes(grid, "Surely better: the interval of the difference leaves 0 out."),
+        ("macro-F1", "AUROC"),
     )
 
 
@@ -267,10 +268,11 @@ def several_poems(grid: Grid) -> Table:
         for detector, of_k in found.items():
             shown = [of_k.metrics[m] for m in OF_SEVERAL]
             rows.append([k, detector, *shown, of_k.n_human, of_k.n_llm, of_k.n_unscored])
+    titles = [TITLES[m] for m in OF_SEVERAL]
     return in_percent(
         "several_poems",
         "Sets of k poems by one author: a poet's, or a generator's to one prompt.",
-        ["k", "detector", *(TITLES[m] for m in OF_SEVERAL), *SETS],
+        ["k", "detector", *titles, *SETS],
         rows,
         notes(
             grid,
@@ -278,6 +280,7 @@ def several_poems(grid: Grid) -> Table:
             "of the train fold. Sets are disjoint, of whole authors; numbers are means over 10 "
             "draws of the sets, and counts those of the first.",
         ),
+        titles,
     )
 
 
@@ -299,21 +302,16 @@ def attacked(run: Run) -> Table:
         rows.append(
             [drop.attack, drop.detector, *numbers, drop.n_changed, first.n, first.n_unscored]
         )
+    titles = [f"{TITLES[m]}, {when}" for m in DROPS for when in ("before", "after", "lost")]
     return in_percent(
         "attacks",
         "LLM poems before and after an attack; human poems and threshold stay as they are.",
-        [
-            "attack",
-            "detector",
-            *(f"{TITLES[m]}, {when}" for m in DROPS for when in ("before", "after", "lost")),
-            "scores changed",
-            "poems",
-            "unscored",
-        ],
+        ["attack", "detector", *titles, "scores changed", "poems", "unscored"],
         rows,
         notes(
             grid,
             "Lost: before minus after, paired by poem. Scores changed: LLM poems whose score "
-            "the attack moved; detectors read the body, so a title that goes moves none.",
+            "the attack moved: none where a detector does not read what the attack changes.",
         ),
+        titles,
     )
