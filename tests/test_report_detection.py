@@ -11,10 +11,13 @@ from omegaconf import OmegaConf
 
 from shiyan.commands import report
 from shiyan.config import PathsParams, load_params
+from shiyan.detectors.grid import Grid, Stored
 from shiyan.errors import UserError
 from shiyan.jsonl import write_records
 from shiyan.metrics import Estimate
 from shiyan.records import DetectorScore
+from shiyan.report.detection_subsets import table_2
+from shiyan.report.detection_transfer import temperatures
 from shiyan.report.of_detection import figures, tables
 from shiyan.report.published import MEAN, published
 from shiyan.report.table import Table
@@ -180,6 +183,42 @@ def test_a_number_that_is_not_there_has_its_reason_in_the_notes(found):
     rows = cells(table, k=8, detector="log_rank")
     assert rows[0]["AUROC"].value is None
     assert any("no human poem" in note for note in table.notes)
+
+
+def at_temperatures(**degrees: list[float]) -> Grid:
+    """P1 by generators at their temperatures, scored by one detector; 20 human poems."""
+    poems = {p: poem for p, poem in pairs(20).items() if not poem.generation}
+    for generator, own in degrees.items():
+        for poem in [p for p in pairs(20, generators=(generator,)).values() if p.generation]:
+            for degree in own:
+                made = poem.generation.model_copy(update={"temperature": degree})
+                poem_id = f"{poem.poem_id}-{degree:g}"
+                update = {"poem_id": poem_id, "generation": made}
+                poems[poem_id] = poem.model_copy(update=update)
+    stored = Stored(scored(poems, "d", noisy(poems, 1.0)), ())
+    return Grid(poems, halves(poems), stored, resamples=20, seed=0)
+
+
+def test_tables_of_temperatures_compare_the_same_generators():
+    all_of_them, each = temperatures(at_temperatures(a=[1.0, 0.7], b=[1.0], c=[1.0, 0.7]))
+    assert {row["LLM"] for row in cells(all_of_them)} == {20}
+    (told,) = [note for note in all_of_them.notes if note.startswith("All generators")]
+    assert told == "All generators: a, c; without b, of whom a temperature is not there."
+    assert {(row["generator"], row["LLM"]) for row in cells(each)} == {("a", 10), ("c", 10)}
+
+
+def test_of_one_generator_with_temperatures_it_is_told_which():
+    all_of_them, each = temperatures(at_temperatures(a=[1.0, 0.7], b=[1.0]))
+    assert not all_of_them.rows
+    assert {row["generator"] for row in cells(each)} == {"a"}
+
+
+def test_a_table_that_compares_no_temperatures_holds_one_and_says_which():
+    grid = at_temperatures(a=[1.0, 0.7], b=[0.8])
+    assert {row["LLM"] for row in cells(table_2(grid), generator="all")} == {20}
+    assert any(note.endswith("elsewhere: a 1; b 0.8.") for note in table_2(grid).notes)
+    plain = table_2(at_temperatures(a=[1.0], b=[0.8]))
+    assert not any("elsewhere" in note for note in plain.notes)
 
 
 def test_no_note_says_what_detectors_read_since_params_decide_that(found):

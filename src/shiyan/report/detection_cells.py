@@ -7,8 +7,10 @@ from shiyan.detectors.evaluate import MADE, OWN_LABELS, CellResult
 from shiyan.detectors.grid import Grid
 from shiyan.detectors.protocol import EVERYBODY, Setting, subset_order
 from shiyan.metrics import Estimate
+from shiyan.records import Poem
 from shiyan.report.published import MEAN, published
 from shiyan.report.table import Cell, Table
+from shiyan.splits import at_main_temperature, main_temperatures
 
 BASELINE = "D1"
 SETTLED = "no interval: every resample gives the same value"
@@ -56,8 +58,24 @@ def notes(grid: Grid, *further: str) -> list[str]:
         f"Threshold: {MADE['threshold_rule']}; macro-F1: {MADE['macro_f1'].split(';')[0]}.",
         "Learnt from: threshold = the detector is not trained and learns its threshold alone; "
         "all = it learnt from the whole train fold, all prompts and generators.",
+        *_temperatures(grid),
         *grid.notices(),
     ]
+
+
+def _temperatures(grid: Grid) -> list[str]:
+    """At which temperature a generator's poems were written, where it wrote at several."""
+    poems = grid.poems.values()
+    if len(at_main_temperature(poems)) == len(poems):
+        return []
+    main: dict[str, set[float]] = {}
+    for (generator, _), temperature in main_temperatures(poems).items():
+        main.setdefault(generator, set()).add(temperature)
+    told = "; ".join(
+        f"{generator} {', '.join(f'{t:g}' for t in sorted(found))}"
+        for generator, found in sorted(main.items())
+    )
+    return [f"Poems at other temperatures are in Tables 5 and 6 alone; elsewhere: {told}."]
 
 
 def in_percent(
@@ -111,16 +129,21 @@ def in_domain(grid: Grid, chosen: Iterable[str]) -> list[Setting]:
 def subsets(grid: Grid) -> list[str]:
     """Names of the subsets by prompt, in order: D1 … D13, D2+4+5 …, or others."""
     found = {s.tested_on for s in grid.protocol.of_kind("in_domain") if s.generator == EVERYBODY}
-    generators = {s.generator for s in grid.protocol.settings}
-    return sorted(found - generators - {EVERYBODY}, key=subset_order)
+    whose = {s.generator for s in grid.protocol.settings}
+    return sorted(found - whose - {EVERYBODY}, key=subset_order)
+
+
+def generators(poems: Iterable[Poem]) -> list[str]:
+    """Who wrote the LLM poems among these."""
+    return sorted({poem.generation.generator for poem in poems if poem.generation})
 
 
 def shown_generator(grid: Grid, setting: Setting) -> str:
     """The only generator by its name, where there is one."""
     if setting.generator != EVERYBODY:
         return setting.generator
-    made = {p.generation.generator for p in grid.poems.values() if p.generation}
-    return made.pop() if len(made) == 1 else EVERYBODY
+    made = generators(grid.poems.values())
+    return made[0] if len(made) == 1 else EVERYBODY
 
 
 def paper(table: int, metric: str, setting: Setting, generator: str, detector: str) -> Cell:

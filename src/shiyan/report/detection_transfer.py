@@ -12,6 +12,7 @@ from shiyan.report.detection_cells import (
     BESIDE,
     COUNTS,
     counts,
+    generators,
     in_percent,
     notes,
     number,
@@ -26,11 +27,12 @@ def _transferred(
     caption: str,
     settings: Sequence[Setting],
     table: int | None = None,
+    *further: str,
 ) -> Table:
     """A row a setting and detector that has scores for it."""
     rows: list[list[Cell]] = []
     left_out: dict[str, None] = {}
-    by_generator = len({s.generator for s in settings}) > 1 and table == 6
+    by_generator = table == 6
     for setting in settings:
         for detector in grid.detectors:
             cell = grid.cell(detector, setting)
@@ -74,7 +76,7 @@ def _transferred(
             *COUNTS,
         ],
         rows,
-        notes(grid, *([BESIDE] if table else []), *lacking),
+        notes(grid, *further, *([BESIDE] if table else []), *lacking),
         ("macro-F1", "AUROC"),
     )
 
@@ -90,18 +92,24 @@ def table_4(grid: Grid) -> Table:
 
 
 def temperatures(grid: Grid) -> Iterator[Table]:
-    """Tables 5 and 6: from temperature to temperature, all LLMs and each."""
+    """Tables 5 and 6: from temperature to temperature, all LLMs together and each."""
     found = grid.protocol.of_kind("temperature")
     of_all = [s for s in found if s.generator == EVERYBODY]
     of_each = [s for s in found if s.generator != EVERYBODY]
-    for number_, chosen, whose in ((5, of_all, "all generators"), (6, of_each, "each generator")):
-        yield _transferred(
-            grid,
-            f"table_{number_}",
-            f"Temperatures, {whose} (AIGenPoetry, Table {number_}).",
-            chosen,
-            number_,
-        )
+    for table, chosen, whose, further in (
+        (5, of_all, "all generators", _who_is_in(grid, of_all)),
+        (6, of_each, "each generator", []),
+    ):
+        caption = f"Temperatures, {whose} (AIGenPoetry, Table {table})."
+        yield _transferred(grid, f"table_{table}", caption, chosen, table, *further)
+
+
+def _who_is_in(grid: Grid, settings: Sequence[Setting]) -> list[str]:
+    """Whose poems the settings test, and who is not among them."""
+    tested = generators(grid.poems[p] for s in settings for p in s.test)
+    lacking = sorted(set(generators(grid.poems.values())) - set(tested))
+    rest = f"; without {', '.join(lacking)}, of whom a temperature is not there" if lacking else ""
+    return [f"All generators: {', '.join(tested)}{rest}."]
 
 
 def transfer(grid: Grid) -> Table:
