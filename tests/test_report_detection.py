@@ -18,7 +18,7 @@ from shiyan.metrics import Estimate
 from shiyan.records import DetectorScore
 from shiyan.report.detection_subsets import table_2
 from shiyan.report.detection_transfer import temperatures
-from shiyan.report.of_detection import figures, tables
+from shiyan.report.of_detection import figures, several_poems, tables
 from shiyan.report.published import MEAN, published
 from shiyan.report.table import Table
 
@@ -219,6 +219,15 @@ def test_a_table_that_compares_no_temperatures_holds_one_and_says_which():
     assert any(note.endswith("elsewhere: a 1; b 0.8.") for note in table_2(grid).notes)
     plain = table_2(at_temperatures(a=[1.0], b=[0.8]))
     assert not any("elsewhere" in note for note in plain.notes)
+
+
+def test_poems_that_name_no_author_are_counted_where_they_are_left_out():
+    poems = pairs(8)
+    poems["h2"] = poems["h2"].model_copy(update={"author": ""})
+    stored = Stored(scored(poems, "d", noisy(poems, 1.0)), ())
+    table = several_poems(Grid(poems, halves(poems), stored, resamples=20, seed=0))
+    assert [row["human sets"] for row in cells(table)] == [4, 1, 0, 0]
+    assert any("name no author: 1, in no set" in note for note in table.notes)
 
 
 def test_no_note_says_what_detectors_read_since_params_decide_that(found):

@@ -4,14 +4,18 @@ The score of a set of k poems is the mean of their scores: log-odds add up where
 are independent given their author, and a mean orders sets of one size as the sum does.
 
 A human set is k poems of one poet. An LLM's set is k poems by one generator to one
-prompt, the imitations of a human set where they are all there. A human set and the sets
-of its imitations are one group, which the bootstrap takes or leaves as a whole, as it
-does with a poem and its imitations. Sets are disjoint; how they are drawn is a matter of
-chance, so they are drawn several times and the numbers are means over the draws.
+prompt, the imitations of a human set where they are all there. Poems of a group of the
+split (a poem and its imitations, twins, the ci of a cipai) are never independent of each
+other, so a human set ties the groups of its poems to one, groups of which no human set
+holds a poem are tied by k, and every set lies within such a group of groups: the bootstrap
+takes or leaves it as a whole. Of one poem it is the group itself.
+
+Sets are disjoint; how they are drawn is a matter of chance, so they are drawn several
+times and the numbers are means over the draws.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +23,8 @@ import numpy as np
 from shiyan.detectors.evaluate import CellResult, Scored, measured
 from shiyan.metrics import Draws, Estimate, Floats, Sampled
 from shiyan.records import Assignment, Fold, Poem
-from shiyan.splits import FOLDS
+from shiyan.splits import FOLDS, at_main_temperature
+from shiyan.twins import root
 
 SIZES = (1, 2, 4, 8)
 DRAWS_OF_SETS = 10
@@ -33,7 +38,8 @@ class Sets:
     Attributes:
         members: poem ids of each set.
         labels: 1 = LLM, one a set.
-        groups: of each set; a human set and its imitations share one.
+        groups: of each set; poems of two sets share a group of the split only where the sets
+            share theirs.
     """
 
     members: tuple[tuple[str, ...], ...]
@@ -44,39 +50,87 @@ class Sets:
 def sets_of(
     poems: Mapping[str, Poem], assignments: Mapping[str, Assignment], fold: Fold, k: int, seed: int
 ) -> Sets:
-    """Draw sets of k; what is left of an author with fewer than k poems is in no set."""
+    """Draw sets of k; what is left of an author with fewer than k poems is in no set.
+
+    Neither are human poems without an author's name, but for k = 1.
+    """
     rng = random.Random(seed)
-    inside = [poem for poem in poems.values() if assignments[poem.poem_id].fold == fold]
-    by_poet: dict[str, list[str]] = {}
-    by_llm: dict[tuple[str, str], dict[str, str]] = {}
-    loose: dict[tuple[str, str], list[str]] = {}
-    for poem in sorted(inside, key=lambda poem: poem.poem_id):
-        if poem.generation is None:
-            by_poet.setdefault(poem.author, []).append(poem.poem_id)
-            continue
-        author = (poem.generation.generator, poem.generation.prompt_id)
-        seed_poem = poem.generation.seed_poem_id
-        imitations = by_llm.setdefault(author, {})
-        if seed_poem is not None and seed_poem not in imitations:
-            imitations[seed_poem] = poem.poem_id
-        else:
-            loose.setdefault(author, []).append(poem.poem_id)
-    drawn: list[tuple[tuple[str, ...], int, str]] = []
-    for poet, own in sorted(by_poet.items()):
-        for number, members in enumerate(_chunks(own, k, rng)):
-            group = f"{poet}|{number}"
-            drawn.append((members, 0, group))
-            for imitations in by_llm.values():
-                if all(member in imitations for member in members):
-                    drawn.append((tuple(imitations.pop(m) for m in members), 1, group))
-    for author in sorted(by_llm.keys() | loose.keys()):
-        rest = [*by_llm.get(author, {}).values(), *loose.get(author, [])]
-        for number, members in enumerate(_chunks(rest, k, rng)):
-            drawn.append((members, 1, "|".join((*author, str(number)))))
+    main = sorted(at_main_temperature(poems.values()), key=lambda poem: poem.poem_id)
+    inside = [poem for poem in main if assignments[poem.poem_id].fold == fold]
+    group_of = {poem.poem_id: assignments[poem.poem_id].group_id for poem in inside}
+    human = _human_sets(inside, k, rng)
+    tied = _tied(group_of, human, k, rng)
+    drawn = [(members, 0, tied[group_of[members[0]]]) for members in human]
+    people: dict[str, list[tuple[str, ...]]] = {}
+    for members, _, group in drawn:
+        people.setdefault(group, []).append(members)
+    by_llm: dict[tuple[str, str, str], list[Poem]] = {}
+    for poem in inside:
+        if made := poem.generation:
+            whose = (made.generator, made.prompt_id, tied[group_of[poem.poem_id]])
+            by_llm.setdefault(whose, []).append(poem)
+    for (*_, group), written in sorted(by_llm.items()):
+        sets = _llm_sets(written, people.get(group, []), k, rng)
+        drawn += [(members, 1, group) for members in sets]
     return Sets(*(tuple(column) for column in zip(*drawn, strict=True))) if drawn else NO_SETS
 
 
 NO_SETS = Sets((), (), ())
+
+
+def _human_sets(inside: Sequence[Poem], k: int, rng: random.Random) -> list[tuple[str, ...]]:
+    """Sets of one poet each."""
+    by_poet: dict[str, list[str]] = {}
+    for poem in inside:
+        if poem.generation is None and (poem.author or k == 1):
+            by_poet.setdefault(poem.author, []).append(poem.poem_id)
+    return [members for _, own in sorted(by_poet.items()) for members in _chunks(own, k, rng)]
+
+
+def _tied(
+    group_of: Mapping[str, str],
+    human: Iterable[Sequence[str]],
+    k: int,
+    rng: random.Random,
+) -> dict[str, str]:
+    """Group of the split -> the group that it is tied into.
+
+    The groups beside the human sets are tied by k, once for all LLMs and prompts: were each
+    to draw its own sets there, they would soon tie all groups to one.
+    """
+    parent = {group: group for group in sorted(set(group_of.values()))}
+    held = {group_of[poem_id] for members in human for poem_id in members}
+    for members in human:
+        _tie(parent, [group_of[poem_id] for poem_id in members])
+    for block in _chunks([group for group in parent if group not in held], k, rng):
+        _tie(parent, block)
+    return {group: root(parent, group) for group in parent}
+
+
+def _tie(parent: dict[str, str], groups: Iterable[str]) -> None:
+    first, *others = sorted({root(parent, group) for group in groups})
+    for other in others:
+        parent[other] = first
+
+
+def _llm_sets(
+    written: Iterable[Poem], human: Iterable[Sequence[str]], k: int, rng: random.Random
+) -> list[tuple[str, ...]]:
+    """Sets of poems by one generator to one prompt: imitations of human sets, then the rest."""
+    imitations: dict[str, str] = {}
+    rest: list[str] = []
+    for poem in written:
+        seed_poem = poem.generation.seed_poem_id if poem.generation else None
+        if seed_poem is None or seed_poem in imitations:
+            rest.append(poem.poem_id)
+        else:
+            imitations[seed_poem] = poem.poem_id
+    whole = [
+        tuple(imitations.pop(member) for member in members)
+        for members in human
+        if all(member in imitations for member in members)
+    ]
+    return whole + _chunks([*imitations.values(), *rest], k, rng)
 
 
 def _chunks(poem_ids: Sequence[str], k: int, rng: random.Random) -> list[tuple[str, ...]]:

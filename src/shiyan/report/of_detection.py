@@ -277,11 +277,21 @@ def several_poems(grid: Grid) -> Table:
         notes(
             grid,
             "A set's score is the mean of its poems' scores; the threshold comes from sets of k "
-            "of the train fold. Sets are disjoint, of whole authors; numbers are means over 10 "
-            "draws of the sets, and counts those of the first.",
+            "of the train fold. Sets are disjoint; numbers are means over 10 draws of the sets, "
+            "counts those of the first. Resampled are the groups of the split, as one where a "
+            "set ties them together.",
+            *_nameless(grid),
         ),
         titles,
     )
+
+
+def _nameless(grid: Grid) -> list[str]:
+    """How many human poems are in no set, since nobody is named who wrote them."""
+    poems = (grid.poems[poem_id] for poem_id in whole(grid).test)
+    n = sum(poem.generation is None and not poem.author for poem in poems)
+    told = f"Human poems of the test fold that name no author: {n}, in no set of two or more."
+    return [told] if n else []
 
 
 def attacked(run: Run) -> Table:
