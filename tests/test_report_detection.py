@@ -17,7 +17,7 @@ from shiyan.jsonl import write_records
 from shiyan.metrics import Estimate
 from shiyan.records import DetectorScore
 from shiyan.report.detection_subsets import table_2
-from shiyan.report.detection_transfer import temperatures
+from shiyan.report.detection_transfer import temperatures, without_poet
 from shiyan.report.of_detection import figures, several_poems, tables
 from shiyan.report.published import MEAN, published
 from shiyan.report.table import Table
@@ -146,15 +146,74 @@ def test_the_published_value_stands_beside_ours(found):
     assert net["AUROC (AIGenPoetry)"] is None
     assert net["AUROC from hard labels (AIGenPoetry)"] == pytest.approx(0.8738)
     (both,) = cells(found["table_2"], generator="all", detector="log_rank")
-    assert both["macro-F1 (AIGenPoetry)"] == pytest.approx(0.6751)
+    assert both["macro-F1 (AIGenPoetry)"] is None, "it pools no generators under one threshold"
+    assert both["macro-F1 (AIGenPoetry, mean of 4 LLMs)"] == pytest.approx(0.6751)
     (row,) = cells(found["table_3"], subset="D5", generator="gpt-4.1", detector="lrr")
     assert row["macro-F1 (AIGenPoetry)"] == pytest.approx(0.5014)
     (row,) = cells(found["table_4"], learnt_from="D6-8", tested_on="D1", detector="lrr")
     assert row["macro-F1 (AIGenPoetry)"] == pytest.approx(0.6097)
 
 
+def test_the_papers_mean_stands_beside_a_mean(found):
+    for name, where in (("table_2", {}), ("table_3", {"subset": "D5"})):
+        of_log_rank = {
+            row["generator"]: row for row in cells(found[name], detector="log_rank", **where)
+        }
+        assert list(of_log_rank) == ["glm-4", "gpt-4.1", "mean of 2", "all"]
+        mean = of_log_rank["mean of 2"]
+        own = [of_log_rank[generator]["macro-F1"] for generator in ("glm-4", "gpt-4.1")]
+        assert mean["macro-F1"].value == pytest.approx(sum(e.value for e in own) / 2)
+        assert mean["macro-F1"].low < mean["macro-F1"].value < mean["macro-F1"].high
+        assert (mean["macro-F1"].n, mean["human"], mean["LLM"]) == (24, 8, 16)
+        printed = mean["macro-F1 (AIGenPoetry)"]
+        assert printed == mean["macro-F1 (AIGenPoetry, mean of 4 LLMs)"] is not None
+        assert of_log_rank["all"]["macro-F1"].value != mean["macro-F1"].value
+
+
+def test_a_mean_says_over_how_many_it_is():
+    poems = {p: q for p, q in pairs(16, generators=("a", "b", "c")).items() if p[:2] != "c-"}
+    # c wrote in the train fold alone.
+    poems |= {p: q for p, q in pairs(16, generators=("c",)).items() if q.label and int(p[5:]) % 2}
+    stored = Stored(scored(poems, "d", noisy(poems, 1.0)), ())
+    grid = Grid(poems, halves(poems), stored, resamples=20, seed=0)
+    table = table_2(grid)
+    (mean,) = cells(table, generator="mean of 3")
+    assert mean["AUROC"].value is not None
+    assert mean["AUROC"].reason.startswith("the mean is over 2 of 3 generators")
+    assert any("mean is over 2 of 3 generators" in note for note in table.notes)
+    only = {p: q for p, q in poems.items() if not q.label or p[:2] == "c-"}
+    only |= {p.replace("c-", "e-"): as_e(q) for p, q in only.items() if q.label}
+    stored = Stored(scored(only, "d", noisy(only, 1.0)), ())
+    none = table_2(Grid(only, halves(only), stored, resamples=20, seed=0))
+    (mean,) = cells(none, generator="mean of 2")
+    assert mean["AUROC"].value is None
+    assert mean["AUROC"].reason == "the mean is over 0 of 2 generators"
+
+
+def as_e(poem):
+    made = poem.generation.model_copy(update={"generator": "e"})
+    update = {"poem_id": poem.poem_id.replace("c-", "e-"), "generation": made}
+    return poem.model_copy(update=update)
+
+
+def test_every_row_says_where_its_threshold_is_from(found):
+    for table in found.values():
+        assert not any("train fold of the same subset" in note for note in table.notes)
+    for table, where, learnt in (
+        ("table_4", {"learnt_from": "D2+4+5", "tested_on": "D1"}, "train:D2+4+5"),
+        ("generator_transfer", {"learnt_from": "glm-4", "tested_on": "gpt-4.1"}, "train:glm-4"),
+        ("leave_one_generator_out", {"tested_on": "glm-4"}, "train:without glm-4"),
+        ("leave_one_poet_out", {"tested_on": "poet1"}, "train:without poet1"),
+        ("table_3", {"subset": "D2", "generator": "glm-4"}, "train:glm-4/D2"),
+        ("detectors", {}, "train:all"),
+    ):
+        (row,) = cells(found[table], detector="log_rank", **where)
+        assert row["threshold from"] == learnt
+
+
 def test_what_a_detector_learnt_from_is_told_and_what_it_must_not_have_seen_is_left_out(found):
-    learnt = {row["detector"]: row["learnt from"] for row in cells(found["table_3"], subset="D2")}
+    rows = cells(found["table_3"], subset="D2", generator="all")
+    learnt = {row["detector"]: row["learnt from"] for row in rows}
     assert learnt == {"log_rank": "threshold", "lrr": "threshold", "fusion": "D2", "roberta": "all"}
     assert {row["learnt from"] for row in cells(found["table_4"], detector="roberta")} == {"D2+4+5"}
     assert not cells(found["leave_one_poet_out"], detector="roberta")
@@ -168,6 +227,28 @@ def test_all_poets_are_pooled_by_calls(found):
     single = [r for r in cells(table, detector="log_rank") if r["tested on"] != "all poets"]
     assert sum(row["human"] for row in single) == 16
     assert min(r["macro-F1"].value for r in single) <= pooled["macro-F1"].value
+    assert pooled["AUROC"] is None, "scores of two lessons do not compare"
+    assert pooled["AUROC from hard labels"].value is not None
+    assert all(r["AUROC from hard labels"].value is not None for r in single)
+
+
+def test_a_group_of_two_poets_is_pooled_once():
+    """h0 and h4 are twins by two poets: their group is tested when either is left out."""
+    poems = pairs(16)
+    for i in range(16):
+        poems[f"h{i}"] = poems[f"h{i}"].model_copy(update={"author": f"poet{i % 8 // 2}"})
+    twins = {
+        p: a.model_copy(update={"group_id": "h0"}) if a.group_id == "h4" else a
+        for p, a in halves(poems).items()
+    }
+    values = noisy(poems, 1.0)
+    stored = Stored(scored(poems, "d", values | {"h0": None}), ())
+    table = without_poet(Grid(poems, twins, stored, resamples=20, seed=0))
+    (pooled,) = cells(table, tested_on="all poets")
+    single = [row for row in cells(table) if row["tested on"] != "all poets"]
+    assert sum(row["human"] for row in single) > 15
+    assert (pooled["human"], pooled["LLM"], pooled["unscored"]) == (15, 16, 1)
+    assert pooled["macro-F1"].n == 31
 
 
 def test_a_difference_names_the_better_only_where_it_is_sure(found):

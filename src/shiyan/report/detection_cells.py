@@ -8,7 +8,6 @@ from shiyan.detectors.grid import Grid
 from shiyan.detectors.protocol import EVERYBODY, Setting, subset_order
 from shiyan.metrics import Estimate
 from shiyan.records import Poem
-from shiyan.report.published import MEAN, published
 from shiyan.report.table import Cell, Table
 from shiyan.splits import at_main_temperature, main_temperatures
 
@@ -16,6 +15,10 @@ BASELINE = "D1"
 SETTLED = "no interval: every resample gives the same value"
 MOST_REASONS = 6
 COUNTS = ("human", "LLM", "unscored")
+THRESHOLD = "threshold from"
+"""The column that names the poems on which a row's threshold was chosen."""
+EACH = "each its own"
+"""What a row over several lessons has there."""
 ALL_METRICS = (
     "macro_f1",
     "auroc",
@@ -49,15 +52,20 @@ def counts(cell: CellResult | None) -> list[Cell]:
     return [cell.n_human, cell.n - cell.n_human, cell.n_unscored]
 
 
+def threshold_from(cell: CellResult | None) -> str | None:
+    return cell.threshold.fitted_on if cell and cell.threshold else None
+
+
 def notes(grid: Grid, *further: str) -> list[str]:
     """How every number was made."""
     return [
         *further,
         "In percent, with the 95 % interval by bootstrap over groups (a human poem with all its "
         f"imitations; {grid.resamples} resamples, widened for few groups); Brier and ECE too.",
-        f"Threshold: {MADE['threshold_rule']}; macro-F1: {MADE['macro_f1'].split(';')[0]}.",
+        "Threshold: Youden's J, midway between scores, on poems that are not tested; where there "
+        f"is a column “{THRESHOLD}”, it names them. macro-F1: {MADE['macro_f1'].split(';')[0]}.",
         "Learnt from: threshold = the detector is not trained and learns its threshold alone; "
-        "all = it learnt from the whole train fold, all prompts and generators.",
+        "all = it learnt from the train fold, all prompts and generators.",
         *_temperatures(grid),
         *grid.notices(),
     ]
@@ -144,13 +152,6 @@ def shown_generator(grid: Grid, setting: Setting) -> str:
         return setting.generator
     made = generators(grid.poems.values())
     return made[0] if len(made) == 1 else EVERYBODY
-
-
-def paper(table: int, metric: str, setting: Setting, generator: str, detector: str) -> Cell:
-    """The paper's cell: of this generator, or of all LLMs together (in Tables 2 and 3, its
-    mean of four LLMs)."""
-    whose = MEAN if generator == EVERYBODY and table in (2, 3) else generator
-    return published(table, metric, setting.trained_on, setting.tested_on, whose, detector)
 
 
 def is_merged(subset: str) -> bool:

@@ -30,11 +30,13 @@ from shiyan.records import Assignment, DetectorScore, Poem, Record
 from shiyan.report.detection_cells import (
     ALL_METRICS,
     COUNTS,
+    THRESHOLD,
     TITLES,
     counts,
     in_percent,
     notes,
     number,
+    threshold_from,
     whole,
 )
 from shiyan.report.detection_subsets import against_baseline, merged, table_2, table_3
@@ -156,9 +158,9 @@ def all_detectors(grid: Grid) -> Table:
         inverted = "yes" if cell and cell.threshold and cell.threshold.inverted else ""
         metrics = [number(cell, metric) for metric in ALL_METRICS]
         own = number(cell, OWN_LABELS) if detector in grid.trained else None
-        rows.append([detector, *metrics, own, inverted, *counts(cell)])
+        rows.append([detector, *metrics, own, inverted, threshold_from(cell), *counts(cell)])
     titles = [TITLES[m] for m in (*ALL_METRICS, OWN_LABELS)]
-    columns = ["detector", *titles, "inverted", *COUNTS]
+    columns = ["detector", *titles, "inverted", THRESHOLD, *COUNTS]
     return in_percent(
         "detectors",
         "Every detector on the whole test fold: all generators and prompts.",
