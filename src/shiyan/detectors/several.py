@@ -47,6 +47,43 @@ class Sets:
     groups: tuple[str, ...]
 
 
+_Written = tuple[str, str | None]
+"""An LLM's poem and the human poem that it imitates."""
+
+
+@dataclass(frozen=True)
+class _Authors:
+    """Whose poems stand in a fold, and in which group of the split; ids in order.
+
+    Attributes:
+        human: poet -> poem ids; "" for those that name none.
+        llm: (generator, prompt, group) -> their poems.
+    """
+
+    human: Mapping[str, Sequence[str]]
+    llm: Mapping[tuple[str, str, str], Sequence[_Written]]
+    group_of_human: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, poems: Mapping[str, Poem], assignments: Mapping[str, Assignment], fold: Fold
+    ) -> "_Authors":
+        human: dict[str, list[str]] = {}
+        llm: dict[tuple[str, str, str], list[_Written]] = {}
+        group_of_human: dict[str, str] = {}
+        for poem in sorted(at_main_temperature(poems.values()), key=lambda poem: poem.poem_id):
+            assignment = assignments[poem.poem_id]
+            if assignment.fold != fold:
+                continue
+            if made := poem.generation:
+                whose = (made.generator, made.prompt_id, assignment.group_id)
+                llm.setdefault(whose, []).append((poem.poem_id, made.seed_poem_id))
+            else:
+                human.setdefault(poem.author, []).append(poem.poem_id)
+                group_of_human[poem.poem_id] = assignment.group_id
+        return cls(human, llm, group_of_human)
+
+
 def sets_of(
     poems: Mapping[str, Poem], assignments: Mapping[str, Assignment], fold: Fold, k: int, seed: int
 ) -> Sets:
@@ -54,22 +91,26 @@ def sets_of(
 
     Neither are human poems without an author's name, but for k = 1.
     """
+    return _drawn(_Authors.of(poems, assignments, fold), k, seed)
+
+
+def _drawn(authors: _Authors, k: int, seed: int) -> Sets:
     rng = random.Random(seed)
-    main = sorted(at_main_temperature(poems.values()), key=lambda poem: poem.poem_id)
-    inside = [poem for poem in main if assignments[poem.poem_id].fold == fold]
-    group_of = {poem.poem_id: assignments[poem.poem_id].group_id for poem in inside}
-    human = _human_sets(inside, k, rng)
-    tied = _tied(group_of, human, k, rng)
-    drawn = [(members, 0, tied[group_of[members[0]]]) for members in human]
+    human = [
+        members
+        for poet, own in sorted(authors.human.items())
+        if poet or k == 1
+        for members in _chunks(own, k, rng)
+    ]
+    tied = _tied(authors, human, k, rng)
+    drawn = [(members, 0, tied[authors.group_of_human[members[0]]]) for members in human]
     people: dict[str, list[tuple[str, ...]]] = {}
     for members, _, group in drawn:
         people.setdefault(group, []).append(members)
-    by_llm: dict[tuple[str, str, str], list[Poem]] = {}
-    for poem in inside:
-        if made := poem.generation:
-            whose = (made.generator, made.prompt_id, tied[group_of[poem.poem_id]])
-            by_llm.setdefault(whose, []).append(poem)
-    for (*_, group), written in sorted(by_llm.items()):
+    llm: dict[tuple[str, str, str], list[_Written]] = {}
+    for (generator, prompt, group), own in authors.llm.items():
+        llm.setdefault((generator, prompt, tied[group]), []).extend(own)
+    for (*_, group), written in sorted(llm.items()):
         sets = _llm_sets(written, people.get(group, []), k, rng)
         drawn += [(members, 1, group) for members in sets]
     return Sets(*(tuple(column) for column in zip(*drawn, strict=True))) if drawn else NO_SETS
@@ -78,32 +119,20 @@ def sets_of(
 NO_SETS = Sets((), (), ())
 
 
-def _human_sets(inside: Sequence[Poem], k: int, rng: random.Random) -> list[tuple[str, ...]]:
-    """Sets of one poet each."""
-    by_poet: dict[str, list[str]] = {}
-    for poem in inside:
-        if poem.generation is None and (poem.author or k == 1):
-            by_poet.setdefault(poem.author, []).append(poem.poem_id)
-    return [members for _, own in sorted(by_poet.items()) for members in _chunks(own, k, rng)]
-
-
 def _tied(
-    group_of: Mapping[str, str],
-    human: Iterable[Sequence[str]],
-    k: int,
-    rng: random.Random,
+    authors: _Authors, human: Iterable[Sequence[str]], k: int, rng: random.Random
 ) -> dict[str, str]:
     """Group of the split -> the group that it is tied into.
 
     The groups beside the human sets are tied by k, once for all LLMs and prompts: were each
     to draw its own sets there, they would soon tie all groups to one.
     """
-    parent = {group: group for group in sorted(set(group_of.values()))}
-    held = {group_of[poem_id] for members in human for poem_id in members}
-    for members in human:
-        _tie(parent, [group_of[poem_id] for poem_id in members])
-    for block in _chunks([group for group in parent if group not in held], k, rng):
-        _tie(parent, block)
+    of_llms = (group for *_, group in authors.llm)
+    parent = {group: group for group in sorted({*authors.group_of_human.values(), *of_llms})}
+    held = [[authors.group_of_human[poem_id] for poem_id in members] for members in human]
+    rest = sorted(parent.keys() - {group for groups in held for group in groups})
+    for groups in (*held, *_chunks(rest, k, rng)):
+        _tie(parent, groups)
     return {group: root(parent, group) for group in parent}
 
 
@@ -114,17 +143,16 @@ def _tie(parent: dict[str, str], groups: Iterable[str]) -> None:
 
 
 def _llm_sets(
-    written: Iterable[Poem], human: Iterable[Sequence[str]], k: int, rng: random.Random
+    written: Iterable[_Written], human: Iterable[Sequence[str]], k: int, rng: random.Random
 ) -> list[tuple[str, ...]]:
     """Sets of poems by one generator to one prompt: imitations of human sets, then the rest."""
     imitations: dict[str, str] = {}
     rest: list[str] = []
-    for poem in written:
-        seed_poem = poem.generation.seed_poem_id if poem.generation else None
+    for poem_id, seed_poem in written:
         if seed_poem is None or seed_poem in imitations:
-            rest.append(poem.poem_id)
+            rest.append(poem_id)
         else:
-            imitations[seed_poem] = poem.poem_id
+            imitations[seed_poem] = poem_id
     whole = [
         tuple(imitations.pop(member) for member in members)
         for members in human
@@ -166,10 +194,11 @@ def of_several(
         values: a detector's scores in the order of `poems`, NaN where there is none.
     """
     row_of = {poem_id: row for row, poem_id in enumerate(poems)}
+    authors = [_Authors.of(poems, assignments, fold) for fold in FOLDS]
     times = DRAWS_OF_SETS if k > 1 else 1
     drawn = []
     for number in range(times):
-        train, test = (sets_of(poems, assignments, fold, k, seed + number) for fold in FOLDS)
+        train, test = (_drawn(of_fold, k, seed + number) for of_fold in authors)
         draws = Draws.of(test.groups, -(-resamples // times), seed + number)
         drawn.append((train, test, draws))
     return {
