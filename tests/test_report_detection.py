@@ -18,7 +18,7 @@ from shiyan.metrics import Estimate
 from shiyan.records import DetectorScore
 from shiyan.report.detection_subsets import table_2
 from shiyan.report.detection_transfer import temperatures, without_poet
-from shiyan.report.of_detection import figures, several_poems, tables
+from shiyan.report.of_detection import Run, attacked, figures, several_poems, tables
 from shiyan.report.published import MEAN, published
 from shiyan.report.table import Table
 
@@ -300,6 +300,18 @@ def test_a_table_that_compares_no_temperatures_holds_one_and_says_which():
     assert any(note.endswith("elsewhere: a 1; b 0.8.") for note in table_2(grid).notes)
     plain = table_2(at_temperatures(a=[1.0], b=[0.8]))
     assert not any("elsewhere" in note for note in plain.notes)
+
+
+def test_attacks_are_told_of_poems_of_one_temperature():
+    grid = at_temperatures(a=[1.0, 0.7])
+    scores = scored(grid.poems, "d", noisy(grid.poems, 1.0))
+    after = [
+        DetectorScore(poem_id=p, detector="d", score=0.0, attack="line_breaks_removed")
+        for p, poem in grid.poems.items()
+        if poem.generation and grid.assignments[p].fold == "test"
+    ]
+    (row,) = cells(attacked(Run(grid, scores, after)))
+    assert (row["poems"], row["scores changed"]) == (20, 10)
 
 
 def test_poems_that_name_no_author_are_counted_where_they_are_left_out():

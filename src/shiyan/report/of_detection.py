@@ -49,6 +49,7 @@ from shiyan.report.detection_transfer import (
 )
 from shiyan.report.figures import draw
 from shiyan.report.table import Cell, Table
+from shiyan.splits import at_main_temperature
 
 R = TypeVar("R", bound=Record)
 
@@ -299,9 +300,10 @@ def _nameless(grid: Grid) -> list[str]:
 def attacked(run: Run) -> Table:
     """What each attack costs each detector, paired by poem."""
     grid = run.grid
+    main = {poem.poem_id for poem in at_main_temperature(grid.poems.values())}
     found = drops(
-        run.scores,
-        run.attacked,
+        [score for score in run.scores if score.poem_id in main],
+        [score for score in run.attacked if score.poem_id in main],
         grid.poems,
         grid.assignments,
         resamples=grid.resamples,
