@@ -190,7 +190,7 @@ def _evaluation(table: _Table, poems: Mapping[str, Poem], trained: bool) -> Eval
         notices += _notices(detector, metrics[detector])
     return Evaluation(
         metrics,
-        _differences(table),
+        _differences(table, subsets[0]),
         roc_rows,
         _distribution_rows(table),
         notices,
@@ -223,7 +223,7 @@ def evaluated_subsets(poems: Mapping[str, Poem]) -> dict[str, tuple[str, ...]]:
     found = subsets_of(poems.values())
     short = {p.poem_id for p in poems.values() if p.generation and len(lines(p.text)) < 3}
     if short:
-        found[WITHOUT_SHORT] = tuple(poem_id for poem_id in poems if poem_id not in short)
+        found[WITHOUT_SHORT] = tuple(p for p in found["all"] if p not in short)
     return found
 
 
@@ -368,7 +368,7 @@ def _put_against_baseline(
                 )
 
 
-def _differences(table: _Table) -> dict[str, dict[str, Any]]:
+def _differences(table: _Table, whole: _Subset) -> dict[str, dict[str, Any]]:
     """Each pair of detectors on the poems that both scored."""
     differences: dict[str, dict[str, Any]] = {}
     computed: dict[tuple[str, bytes], CellResult] = {}
@@ -377,9 +377,9 @@ def _differences(table: _Table) -> dict[str, dict[str, Any]]:
     def result_of(detector: str, both: NDArray[np.bool_]) -> CellResult:
         key = detector, both.tobytes()
         if key not in computed:
-            rows = (np.flatnonzero(both & (table.is_test == test)) for test in (False, True))
-            computed[key] = _result(table, detector, _Subset("all", *rows))
-            computed[key].n_unscored = int((table.is_test & ~both).sum())
+            train, test = (rows[both[rows]] for rows in (whole.train, whole.test))
+            computed[key] = _result(table, detector, _Subset(whole.name, train, test))
+            computed[key].n_unscored = len(whole.test) - len(test)
         return computed[key]
 
     for a, b in combinations(table.scores, 2):

@@ -159,6 +159,7 @@ def means(found: Document, name: str, which: str, prompts: Sequence[str]) -> Tab
         ("evaluator", "prompt", "source", *COLUMNS),
         rows,
         [SCORES, *prompts_note(found)],
+        estimates=COLUMNS,
     )
 
 
@@ -180,6 +181,7 @@ def table_3(found: Document) -> Table:
         ("evaluator", "prompt", "source", *COLUMNS),
         rows,
         [SCORES, "Avg is the mean of the eight errors.", *_unrated(found), *prompts_note(found)],
+        estimates=COLUMNS,
     )
 
 
@@ -220,6 +222,7 @@ def reductions(found: Document) -> Table:
             "Ours paired on the same poems; the paper's from its errors rounded to two decimals.",
             *_unrated(found),
         ],
+        estimates=COLUMNS,
     )
 
 
@@ -250,25 +253,19 @@ def table_4(found: Document) -> Table:
             ]
             for row in published()["table_4"]
         ]
+    estimates = ("all dimensions", "single dimension", "difference")
     return Table(
         "table_4",
         f"Scores of {what(found)} of all dimensions at once and of one alone "
         "(after Poller, Table 4)",
-        (
-            "dimension",
-            "evaluator",
-            "prompt",
-            "source",
-            "all dimensions",
-            "single dimension",
-            "difference",
-        ),
+        ("dimension", "evaluator", "prompt", "source", *estimates),
         rows,
         [
             SCORES,
             "Ours are paired on the same poems; the paper's column of all dimensions is over "
             "40 poems, the other over 20.",
         ],
+        estimates=estimates,
     )
 
 
@@ -285,12 +282,14 @@ def best(found: Document) -> Table:
         for name in COLUMNS:
             row, least = min(errors, key=lambda entry: entry[1][name])
             rows.append([name, PAPER, row["ours"], row["prompt_id"], least[name], None])
+    estimates = ("error", "error minus that of its P0")
     return Table(
         "best",
         f"Judge and prompt with the least error on {what(found)}, by dimension (Poller, section 7)",
-        ("dimension", "source", "evaluator", "prompt", "error", "error minus that of its P0"),
+        ("dimension", "source", "evaluator", "prompt", *estimates),
         rows,
         [SCORES, "A difference whose interval holds 0 is no improvement that can be relied on."],
+        estimates=estimates,
     )
 
 
@@ -317,6 +316,7 @@ def agreement(found: Document) -> Iterator[Table]:
             ("evaluator", "prompt", *DIMENSIONS),
             rows,
             ["[95 % interval], bootstrap over poems."],
+            estimates=DIMENSIONS,
         )
     alpha = found["raters"][source]["krippendorff_alpha"]
     yield Table(
@@ -325,6 +325,7 @@ def agreement(found: Document) -> Iterator[Table]:
         ("", *DIMENSIONS),
         [["alpha", *(estimate(alpha.get(name)) for name in DIMENSIONS)]],
         ["Over readings that two or more people rated; 1: they agree, 0: as by chance."],
+        estimates=DIMENSIONS,
     )
 
 
@@ -345,6 +346,7 @@ def wrong_readings(found: Document, rows: Sequence[Sequence[Cell]]) -> Table:
         ("evaluator", "prompt", "what", *DIMENSIONS),
         rows,
         [SCORES, "Only 内容 of another poem's reading is surely wrong.", *prompts_note(found)[:1]],
+        estimates=DIMENSIONS,
     )
 
 
@@ -373,21 +375,15 @@ def probes(found: Document) -> Table:
         for prompt, of_prompt in prompts.items()
         for name, told in of_prompt.items()
     ]
+    estimates = ("passed", "内容 falls by", "mean falls by")
     return Table(
         "probes",
         "Doctored readings: share of probes that a judge passed, and by how much 内容 and the mean "
         "of the dimensions fell",
-        (
-            "evaluator",
-            "prompt",
-            "probe",
-            "passed where",
-            "passed",
-            "内容 falls by",
-            "mean falls by",
-        ),
+        ("evaluator", "prompt", "probe", "passed where", *estimates),
         rows,
         ["Paired with the true reading of the same poem; below 0: the doctored one scored higher."],
+        estimates=estimates,
     )
 
 
@@ -408,6 +404,7 @@ def self_preference(found: Document) -> Table:
             "under the same prompt; shown is its mean over the family's readings minus its mean "
             "over the others.",
         ],
+        estimates=("excess",),
     )
 
 
@@ -423,6 +420,7 @@ def spread(found: Document) -> Table:
         ("evaluator", "prompt", *DIMENSIONS),
         rows,
         ["0: the judge says the same whenever it is asked."],
+        estimates=DIMENSIONS,
     )
 
 
@@ -447,6 +445,7 @@ def accounts(found: Document) -> Table:
             f"{counts['asked_again']} asked again; probes stand apart.",
             f"{tokens}, {counts['completion_tokens']:,} of replies{spent}.",
         ],
+        estimates=("share",),
     )
 
 
