@@ -239,6 +239,7 @@ def _pooled(results: Sequence[CellResult]) -> OfSeveral:
         pooled = Sampled(
             float(np.mean([s.value for s in sampled])),
             np.concatenate([s.resampled for s in sampled]),
+            next((s.uncovered for s in sampled if s.uncovered), ""),
         )
         found[metric] = first.told(metric, pooled)
     return OfSeveral(found, first.n_human, first.n - first.n_human, first.n_unscored)
