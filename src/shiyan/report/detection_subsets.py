@@ -117,10 +117,12 @@ def mean_over(cells: Sequence[CellResult | None], metric: str, n_unscored: int) 
         return Estimate(None, None, None, 0, n_unscored, limit)
     sampled = [cell.sampled[metric] for cell in own]
     mean = Sampled(
-        float(np.mean([s.value for s in sampled])), np.mean([s.resampled for s in sampled], axis=0)
+        float(np.mean([s.value for s in sampled])),
+        np.mean([s.resampled for s in sampled], axis=0),
+        next((s.uncovered for s in sampled if s.uncovered), ""),
     )
     n = max(cell.n_human for cell in own) + sum(cell.n - cell.n_human for cell in own)
-    n_groups = max(cell.n_groups for cell in own)
+    n_groups = min(cell.n_groups for cell in own)
     return mean.estimate(n, n_groups, n_unscored, limit if len(own) < len(cells) else "")
 
 
