@@ -1,6 +1,8 @@
 """Replies in the shapes that judges write, and what may be read from each."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -174,6 +176,33 @@ def test_loose_json_keeps_a_repeated_key_and_says_what_it_mended():
 
 def test_a_reply_that_nests_without_end_is_read_as_text():
     assert parse_reply("[" * 3000 + "内容：90分", POLLER).scores["内容"] == 90
+
+
+LOOPS = """
+from shiyan.judging.parse import parse_reply
+from shiyan.judging.prose import section_span
+from shiyan.judging.rubric import POLLER
+
+for unit in ("(1)", "（1）", "（八）", "【1】", "维度 ", "维度1：", "dimension ", "- (1) ", "\\n"):
+    for reply in (unit * 400, "内容：90分\\n" + unit * 400):
+        parse_reply(reply, POLLER)
+        section_span(reply, "内容", POLLER)
+"""
+
+
+def test_a_judge_that_repeats_a_mark_without_end_is_read_in_time():
+    """Marks that could be split in many ways took twice as long with every second one."""
+    subprocess.run([sys.executable, "-c", LOOPS], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    "mark",
+    ["(1) ", "（八）", "【1】", "第1、", "维度一：", "维度一、", "维度1. ", "评分维度 2）",
+     "维度：", "- **a) ", "Dimension 1: ", "Dimension 1. ", "dimension ", "1.2. ", "对于", "iv) "],
+)  # fmt: skip
+def test_what_may_stand_before_a_name(mark):
+    reply = f"{mark}内容\n评分：90分\n{mark}语言\n评分：80分"
+    assert list(parse_reply(reply, POLLER).scores.values())[:2] == [90, 80]
 
 
 PIECES = st.sampled_from([

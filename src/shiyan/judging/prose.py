@@ -30,17 +30,19 @@ _BOUNDARY = (
     "总结|总评|总体|总的|总分|总得分|综合|平均|整体|小结|结论|结语|(?:评分|分数)?汇总|备注|附注|注|建议"
     "|(?:我的)?角色|身份|表[现达]手法|summary|overall|total|average|(?:in )?conclusion|note|role"
 )
+_NUMBERED = r"[)）\]】.．、:：]"
 _NUMBERING = (
-    r"(?:[（(\[【]\s*(?:\d{1,2}|[一二三四五六七八九十]{1,3}|[a-hA-H])\s*[)）\]】]"
-    r"|(?:第\s*)?(?:\d{1,2}|[一二三四五六七八九十]{1,3}|[a-hA-HivxIVX]{1,4})\s*[)）\]】.．、:：]"
+    rf"(?:(?:第\s*)?(?:\d{{1,2}}|[一二三四五六七八九十]{{1,3}}|[a-hivx]{{1,4}})\s*{_NUMBERED}"
     r"|[\u2460-\u24ff\u2776-\u2793])"
 )
 _MARKS = re.compile(
     rf"(?:[\s#>*\-+•·●◆■▪○◇☆★✦–—|{{<\"'“‘「『【《（(\[`_~✅📌]|{_NUMBERING}"
-    r"|(?:评分)?维度\s*(?:\d{1,2}|[一二三四五六七八])?\s*[:：]?|dimension\s*\d*\s*:?"
-    r"|关于|对于|就|在|对|for\b)*",
+    rf"|(?:(?:评分)?维度(?:\s*[一二三四五六七八]|\s*\d{{1,2}})?|dimension(?:\s*\d+)?)(?:\s*{_NUMBERED})?"
+    r"|关于|对于|就|在|对|for\b)*+",
     re.I,
 )
+"""What may stand before a name or a heading. Nothing taken is given back: a judge that
+repeats a mark without end would otherwise be read in as many ways as there are splits."""
 _CLAUSE_START = re.compile(
     r"(?:^|[，,；;。.、：:（(/|!！\d分])\s*[\"'“‘「『【《*_`]*\s*"
     r"(?:其中|而|但|且|和|与|我?给|我?对|在|就|for)?\s*[\"'“‘「『【《*_`]*$",
