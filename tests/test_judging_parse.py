@@ -140,6 +140,17 @@ def test_chinese_number(text, value):
     assert chinese_number(text) == value
 
 
+@pytest.mark.parametrize("digits", ["𝟗𝟎", "٩٠", "९०", "９０", "9０"])
+def test_digits_of_any_script_are_digits(digits):
+    for reply in (f"内容：{digits}分", f'{{"内容": "我给{digits}分"}}'):
+        assert parse_reply(reply, POLLER).scores["内容"] == 90
+
+
+def test_digits_of_another_script_in_an_escape():
+    for value in (r"\u0669\u0660", r"我给\u0669\u0660分"):
+        assert parse_reply(f'{{"内容": "{value}"}}', POLLER).scores["内容"] == 90
+
+
 def test_a_score_of_another_scale_is_refused_not_rescaled():
     verdict = parse_reply("信息量：80分\n审美：4分", CI_QUALITY)
     assert verdict.scores == {"信息量": None, "审美": 4}

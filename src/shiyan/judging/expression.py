@@ -1,6 +1,7 @@
 """A score as a judge writes it: 90分, ９０, 九十分, 90/100, 4→3, and what only looks like one."""
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,12 +23,14 @@ _LIKE = str.maketrans(
 )
 """Among them the traditional characters in the names of dimensions and scores."""
 _TABLE = _FORMAT_CHARACTERS | _FULL_WIDTH | _LIKE
+_FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
 _HTML_TAG = re.compile(r"(</t[dh]\s*>)|(</tr\s*>)|</?(?:table|tbody|thead|tr|td|th)\b[^>]*>", re.I)
 
 
 def normalised(reply: str) -> str:
-    """Half-width digits and letters, no invisible characters, \\n at line ends, | between cells."""
+    """Half-width letters, digits 0-9, nothing invisible, \\n at line ends, | between cells."""
     text = reply.replace("\r\n", "\n").replace("\r", "\n").translate(_TABLE)
+    text = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
     return _HTML_TAG.sub(lambda tag: "|" if tag[1] else "\n" if tag[2] else "", text)
 
 
@@ -45,7 +48,7 @@ class Reading:
     end: int
 
 
-DIGITS = r"\d+(?:\.\d+)?"
+DIGITS = r"[0-9]+(?:\.[0-9]+)?"
 _HAN_CHARACTERS = "零〇一二两三四五六七八九十百"
 HAN = rf"[{_HAN_CHARACTERS}]+(?:点[零〇一二三四五六七八九]+)?"
 _POINT = "分(?![钟析为成别明]|之[一二三四五六七八九十几])"

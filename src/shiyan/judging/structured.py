@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from shiyan.judging.expression import IS_FINAL, Reading, read_whole
+from shiyan.judging.expression import IS_FINAL, Reading, normalised, read_whole
 from shiyan.judging.loose_json import Document, JsonObject, Value, documents
 from shiyan.judging.mention import Block, Mention, agreed
 from shiyan.judging.prose import of_section
@@ -125,7 +125,9 @@ def _keyed(dimension: str, content: Value, rubric: Rubric) -> Mention:
     """What stands under a dimension's key: a number, a sentence, or an object of both."""
     if isinstance(content, str):
         whole = read_whole(content, rubric)
-        return Mention(dimension, whole) if whole else of_section(dimension, content, rubric)
+        if whole is not None:
+            return Mention(dimension, whole)
+        return of_section(dimension, normalised(content), rubric)
     if not isinstance(content, JsonObject):
         texts = [c for c in content if isinstance(c, str)]
         reading = read_whole(texts[0], rubric) if texts else None
