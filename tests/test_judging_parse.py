@@ -94,7 +94,8 @@ def test_eight_dimensions_in_a_table_a_row_and_a_list():
         ("八十点五分", 80.5), ("90/100", 90), ("90分/100分", 90), ("90 out of 100", 90),
         ("90%", 90),
         ("4→3", 3), ("90分，改为85分", 85), ("100-10=90", 90), ("90左右", 90), ("90分-因为", 90),
-        ("90 - 3处", 90),
+        ("90 - 3处", 90), ("90分——十分准确", 90), ("90——1. 说到渡口", 90), ("90分（九十分）", 90),
+        ("90分（100分）", 90), ("90分（1）说到渡口", 90), ("90……3个要点", 90), ("90、平实", 90),
     ],
 )  # fmt: skip
 def test_a_score(text, value):
@@ -117,6 +118,11 @@ def test_half_of_a_mixed_number_is_no_score(written):
         ("80分以上", "a bound"), ("90+", "a bound"), ("120", "off the scale 0-100"),
         ("-5", "off the scale"), ("9/10", "out of 10, not 100"), ("八九分", "not one number"),
         ("八十1分", "not one number"), ("8十5分", "not one number"), ("80±3", "a bound"),
+        ("85——90分", "a range"), ("85 -- 90", "a range"), ("85‑90", "a range"),
+        ("85‒90", "a range"), ("85∼90", "a range"), ("85 to 90", "a range"), ("85…90", "a range"),
+        ("85 and 90 points", "a range"), ("85、90分", "a range"), ("八十五、九十分", "a range"),
+        ("85, 90]", "a range"), ("九十分（95分）", "two verdicts"),
+        ("90分（85分）", "two verdicts"),
     ],
 )  # fmt: skip
 def test_what_looks_like_a_score_and_cannot_be_used(text, problem):
@@ -149,6 +155,38 @@ def test_digits_of_any_script_are_digits(digits):
 def test_digits_of_another_script_in_an_escape():
     for value in (r"\u0669\u0660", r"我给\u0669\u0660分"):
         assert parse_reply(f'{{"内容": "{value}"}}', POLLER).scores["内容"] == 90
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "内容：between 85 and 90 points",
+        "内容\n1、给85——90分。",
+        "内容：90分。理由：好。所以我给85分。",
+        "内容：90分。理由：好。综合考虑，给85分。",
+        "Content: 90 points. Well read, so I give it 85 points.",
+        '{"内容": [85, 90]}',
+        '[["内容", 85, 90]]',
+        json.dumps(dict.fromkeys(POLLER.names, 90), ensure_ascii=False) + "\n不过内容：80分",
+    ],
+)
+def test_of_two_scores_neither_is_taken(reply):
+    verdict = parse_reply(reply, POLLER)
+    assert verdict.scores["内容"] is None
+    assert "a range" in verdict.problems["内容"] or "two verdicts" in verdict.problems["内容"]
+
+
+@pytest.mark.parametrize("mark", ["1. ", "1、", "（1）", "1) "])
+def test_a_list_of_reasons_is_no_score(mark):
+    for written in (f"{mark}说到了渡口。\n评分：90分", f"{mark}说到了渡口。90分", f"{mark}90分"):
+        assert parse_reply(f"### 内容\n{written}", POLLER).scores["内容"] == 90
+    assert parse_reply("### 内容\n1\n### 语言\n1分", POLLER).n_scored == 2
+
+
+def test_a_list_holds_a_score_and_its_reason():
+    verdict = parse_reply('{"内容": [90, "说到了渡口"], "语言": ["平实", 80]}', POLLER)
+    assert (verdict.scores["内容"], verdict.reasons["内容"]) == (90, "说到了渡口")
+    assert verdict.scores["语言"] is None
 
 
 def test_a_score_of_another_scale_is_refused_not_rescaled():

@@ -11,6 +11,7 @@ from shiyan.judging.expression import (
     HAN,
     IS_FINAL,
     SCORE_WORDS,
+    TO,
     UNIT,
     Reading,
     read_score,
@@ -45,7 +46,7 @@ _MARKS = re.compile(
 repeats a mark without end would otherwise be read in as many ways as there are splits."""
 _CLAUSE_START = re.compile(
     r"(?:^|[，,；;。.、：:（(/|!！\d分])\s*[\"'“‘「『【《*_`]*\s*"
-    r"(?:其中|而|但|且|和|与|我?给|我?对|在|就|for)?\s*[\"'“‘「『【《*_`]*$",
+    r"(?:其中|而|但|不过|然而|可是|只是|且|和|与|我?给|我?对|在|就|for)?\s*[\"'“‘「『【《*_`]*$",
     re.I,
 )
 _SUFFIX = (
@@ -61,6 +62,8 @@ _TIGHT = [
     re.compile(rf"{_SUFFIX}{annotation}{_CLOSERS}\s*{_SEPARATOR}{_OPENERS}", re.I)
     for annotation in ("", rf"{_CLOSERS}{_ANNOTATION}")
 ]
+_LIST_START = re.compile(r"1\s*(?:[.．](?![0-9])|[、)）])\s*\S")
+"""1. on the line after a name is no score but the first of its reasons."""
 _BOUNDARY_LINE = re.compile(rf"^(?:{_MARKS.pattern})(?:{_BOUNDARY})(?![a-z])", re.I | re.M)
 _FINAL_LINE = re.compile(
     rf"^(?=.{{0,40}}$)(?=.*?(?:{FINAL_WORD}|修正|更正|重新))(?=.*?(?:分|score|verdict|评|rating))"
@@ -165,7 +168,7 @@ def _tight(text: str, at: int, name: str, rubric: Rubric, is_cut: bool) -> Menti
     """The score right beside a dimension's name."""
     for pattern in _TIGHT:
         lead = pattern.match(text, at)
-        if lead is None:
+        if lead is None or ("\n" in lead.group() and _LIST_START.match(text, lead.end())):
             continue
         words = SCORE_WORDS.match(text, lead.end())
         start = words.end() if words else lead.end()
@@ -199,13 +202,20 @@ _LABEL = re.compile(
 )
 _DOUBLE_BRACKETS = re.compile(r"\[\[")
 _CHANGED = re.compile(r"(?:改判?[为成]|调整[为至到]|修正为|更正为|[降升下上]调?[为至到])[:：]?\s*")
+_CONCLUSION = re.compile(
+    r"(?:(?:所以|因此|因而|综上(?:所述)?|综合[^，,。；;\n]{0,6})[，,]?\s*我?(?:还是|只能?|就)?"
+    r"(?:给[出予了到]?|打[了出]?|评[定为]?|得)|\b(?:so|therefore|hence),?\s+I\s+give(?:\s+it)?\b)\s*",
+    re.I,
+)
+"""所以我给85分: a verdict, also after one that stands beside the name."""
 _LAST = re.compile(
     rf"(?:{FINAL_WORD})(?:[，,]?\s*我)?(?:还是)?(?:给[出予了到]?|打[了出]?|[评定]?[为是]|评|得)?\s*"
     rf"(?=(?:{DIGITS}|{HAN})\s*(?:{UNIT}|/|[，,。；;)）\n]|$))",
     re.I,
 )
 """最终给78分: what the judge comes to after its first thoughts."""
-_FROM = rf"(?:{DIGITS}\s*分?\s*[-–—~至到和]\s*)?"
+# 1、90分 may be the first of a list.
+_FROM = rf"(?:(?!\d、){DIGITS}\s*分?\s*(?:{TO}|[和与]|and\b)\s*)?"
 _BARE_SCORE = re.compile(
     rf"(?<![\d.\w])(?:{_FROM}{DIGITS}|{HAN})\s*(?:{UNIT}|/|out of)"
     rf"|(?<=[\u4e00-\u9fff])(?<![零〇一二两三四五六七八九十百]){_FROM}{DIGITS}\s*{UNIT}"
@@ -247,6 +257,8 @@ def _places(body: str) -> Iterator[tuple[int, int, int]]:
     """(start, where the score begins, rung) of every place in a section that may state one."""
     for match in _LABEL.finditer(body):
         yield match.start(), match.end(), FINAL if match["final"] else LABELLED
+    for match in _CONCLUSION.finditer(body):
+        yield match.start(), match.end(), LABELLED
     for match in _LAST.finditer(body):
         yield match.start(), match.end(), FINAL
     for match in _DOUBLE_BRACKETS.finditer(body):

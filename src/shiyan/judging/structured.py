@@ -113,12 +113,20 @@ def _listed(element: Value, rubric: Rubric) -> list[Mention]:
     """["内容", 90, "…"]"""
     if not isinstance(element, list) or len(element) < 2:
         return []
-    name, score, *more = element
+    name, score = element[:2]
     dimension = dimension_of(name, rubric) if isinstance(name, str) else None
     if dimension is None or not isinstance(score, str):
         return []
-    reason = more[0] if more and isinstance(more[0], str) else ""
-    return [Mention(dimension, read_whole(score, rubric), reason)]
+    return [_row(dimension, element[1:], rubric)]
+
+
+def _row(dimension: str, values: Sequence[Value], rubric: Rubric) -> Mention:
+    """[90, "…"]: the score and its reason; of two scores neither is taken."""
+    texts = [value for value in values if isinstance(value, str)]
+    readings = [read_whole(text, rubric) for text in texts]
+    found = agreed([Mention(dimension, reading) for reading in readings])
+    words = (text for text, reading in zip(texts, readings, strict=True) if reading is None)
+    return Mention(dimension, found if readings and readings[0] else None, " ".join(words))
 
 
 def _keyed(dimension: str, content: Value, rubric: Rubric) -> Mention:
@@ -129,9 +137,7 @@ def _keyed(dimension: str, content: Value, rubric: Rubric) -> Mention:
             return Mention(dimension, whole)
         return of_section(dimension, normalised(content), rubric)
     if not isinstance(content, JsonObject):
-        texts = [c for c in content if isinstance(c, str)]
-        reading = read_whole(texts[0], rubric) if texts else None
-        return Mention(dimension, reading, " ".join(texts[1:]))
+        return _row(dimension, content, rubric)
     scores = [v for k, v in content.members if _SCORE_KEYS.match(k) and isinstance(v, str)]
     readings = [Mention(dimension, read_whole(score, rubric)) for score in scores]
     return Mention(dimension, agreed(readings), " ".join(_reasons(content)))
