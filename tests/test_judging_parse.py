@@ -292,6 +292,57 @@ def test_a_tag_inside_a_reason_ends_no_thought():
     assert set(parse_reply(reply, POLLER).scores.values()) == {80}
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["最终得分：60分", "最终评分：60/100", "**Final score: 60**", "因此，最终评分为60分。",
+     "我最终给出60分。"],
+)  # fmt: skip
+def test_a_final_score_of_the_whole_is_not_the_last_dimensions(line):
+    for gap in ("\n", "\n\n"):
+        verdict = parse_reply(f"{lines('90分。理由：到位。')}{gap}{line}", POLLER)
+        assert set(verdict.scores.values()) == {90}
+    assert parse_reply(f"节奏：90分\n{line}", POLLER.only("节奏")).scores == {"节奏": 60}
+
+
+def test_a_final_score_that_every_dimension_has_is_its_own():
+    sections = "\n".join(f"### {name}\n初评：80分\n最终评分：85分" for name in POLLER.names)
+    assert set(parse_reply(sections, POLLER).scores.values()) == {85}
+    assert parse_reply(f"{sections}\n\n最终评分：84分", POLLER).scores["现代性"] is None
+
+
+@pytest.mark.parametrize(
+    ("line", "score"),
+    [
+        ("读者漏了最后一节的分析", None), ("最后，分行没有说到", None), ("读者没有写节奏", None),
+        ("最终评分", 60), ("**最终评分如下**", 60), ("经过重新考虑，我的评分如下：", 60),
+        ("Final verdict:", 60),
+    ],
+)  # fmt: skip
+def test_what_announces_final_scores(line, score):
+    verdict = parse_reply(f"{lines('90分。')}\n总结\n{line}\n内容：60分", POLLER)
+    assert verdict.scores["内容"] == score
+
+
+@pytest.mark.parametrize(
+    "remark",
+    ["整体把握准确。", "总体上到位，", "综合看来不错。", "注意到了停顿。", "建议多读几遍。",
+     "结论可信。", "表达手法说到了。", "总结得好。", "漏了最后一节的分析。",
+     "Note that it is short.", "Overall the reader is right."],
+)  # fmt: skip
+def test_a_remark_before_the_score_does_not_end_its_section(remark):
+    sections = "\n".join(f"### {name}\n{remark}\n评分：90分" for name in POLLER.names)
+    assert set(parse_reply(sections, POLLER).scores.values()) == {90}
+
+
+@pytest.mark.parametrize(
+    "end", ["整体来看，不错，给60分。", "整体来看，不错。\n我给60分。", "总体评价：\n评分：60分"]
+)
+def test_a_score_of_the_whole_is_not_the_last_dimensions_that_lacks_one(end):
+    sections = "\n".join(f"### {name}\n评分：90分" for name in POLLER.names[:-1])
+    verdict = parse_reply(f"{sections}\n### 现代性\n没有写。\n{end}", POLLER)
+    assert list(verdict.scores.values()) == [90] * 7 + [None]
+
+
 def test_the_embedded_judges_own_shape():
     """Qwen2.5-Coder-1.5B fills the format's parentheses and keeps its 分."""
     verdict = parse_reply(

@@ -8,6 +8,8 @@ The rules, which decide where a reply is not clear:
   a reason are no scores.
 - Within a section: 最终评分 outranks 改为, that outranks 评分：, that outranks a bare
   90分. Two that differ on the same rung are two verdicts: unscored.
+- A line that states a final score behind the last dimension is about the whole reading
+  and scores nothing, unless other dimensions have final scores of their own.
 - A later block that names every dimension again is the judge's last verdict and
   replaces what came before. A partial repetition may agree; if it differs and is not
   marked as final, that dimension is unscored. (With a single dimension there is no
