@@ -223,6 +223,35 @@ def test_loose_json_keeps_a_repeated_key_and_says_what_it_mended():
     assert not strict.repaired
 
 
+@pytest.mark.parametrize(
+    "member",
+    [
+        '{{"分数": {}, "理由": "读者指出"月亮"，准确"}}',
+        '{{"理由": "用了"月亮"、"水"：都好", "分数": {}}}',
+        '{{"分数": {}, "理由": "说到"月"，"水"，"风"，准确"}}',
+        '{{"分数": {}, "理由": “说到“月”，好”}}',
+        '{{"理由": "好" "分数": {}}}',
+        '{{"分数": {}, "理由": "好"月}}',
+        '{{"初步评分":90,"最终评分":{}}}',
+        '{{"score": 90, "final_score": {}}}',
+    ],
+)
+def test_json_on_one_line(member):
+    """Quotation marks that stand bare in a string, and scores before the final one."""
+    members = (f'"{name}": {member.format(80 + i)}' for i, name in enumerate(POLLER.names))
+    verdict = parse_reply("{" + ", ".join(members) + "}", POLLER)
+    assert list(verdict.scores.values()) == [80, 81, 82, 83, 84, 85, 86, 87]
+
+
+def test_bare_quotation_marks_stay_in_their_reason():
+    (listed,) = documents('[["节奏", 81, "说到"水"，准确"]]')
+    assert listed.value == [["节奏", "81", '说到"水"，准确']]
+    reply = '{"内容": {"分数": 80, "理由": "指出"月"，准确"}, "语言": 90}'
+    assert parse_reply(reply, POLLER).reasons == {"内容": '指出"月"，准确'}
+    # An odd mark takes in nothing of what follows.
+    assert parse_reply(f'["月"好，"]\n{reply}', POLLER).scores["语言"] == 90
+
+
 def test_a_reply_that_nests_without_end_is_read_as_text():
     assert parse_reply("[" * 3000 + "内容：90分", POLLER).scores["内容"] == 90
 

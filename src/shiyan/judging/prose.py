@@ -58,6 +58,8 @@ _ANNOTATION = r"(?:\s*[（(\[【][^（）()\[\]【】\n]{0,30}[)）\]】])?"
 _SEPARATOR = r"(?:[:：=|,，]+\s*(?:[-–—―]+\s+)?|[-–—―]+>?\s*|…+|\.{2,}|→|\s)?"
 _OPENERS = r"(?:[\s*_`\"'“‘「『【《(（\[<~$]|\\boxed\{)*"
 _OPEN = re.compile(rf"{_SUFFIX}{_CLOSERS}{_ANNOTATION}{_CLOSERS}[ \t]*(?:[:：=\-—–|。.]|$|\n)")
+_MEMBER = re.compile(r"[\"'”’`]\s*[:：]\s*\{")
+"""After the name in JSON that could not be read, where a line may hold all dimensions."""
 _TIGHT = [
     re.compile(rf"{_SUFFIX}{annotation}{_CLOSERS}\s*{_SEPARATOR}{_OPENERS}", re.I)
     for annotation in ("", rf"{_CLOSERS}{_ANNOTATION}")
@@ -206,7 +208,9 @@ def _heads(text: str, rubric: Rubric, is_cut: bool) -> list[_Section]:
         if tight is not None:
             end = _end_of_score(text, tight.reading.end) if tight.reading else match.end()
             heads.append(_Section(start, end, dimension, tight if dimension else None))
-        elif is_line and (opened := _OPEN.match(text, match.end())):
+        elif (is_line or _MEMBER.match(text, match.end())) and (
+            opened := _OPEN.match(text, match.end())
+        ):
             heads.append(_Section(start, opened.end(), dimension))
     return sorted(heads, key=lambda head: head.start)
 

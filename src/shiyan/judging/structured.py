@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from shiyan.judging.expression import IS_FINAL, Reading, normalised, read_whole
+from shiyan.judging.expression import FINAL_WORD, IS_FINAL, Reading, normalised, read_whole
 from shiyan.judging.loose_json import Document, JsonObject, Value, documents
-from shiyan.judging.mention import Block, Mention, agreed
+from shiyan.judging.mention import FINAL, LABELLED, Block, Mention, agreed
 from shiyan.judging.prose import of_section
 from shiyan.judging.rubric import Rubric, dimension_of, folded
 
@@ -14,7 +14,11 @@ _OVERALL = ("评分", "得分", "分数", "打分", "score", "rating", "grade", 
 
 # --- JSON ---------------------------------------------------------------------------
 
-_SCORE_KEYS = re.compile(r"^(?:score|rating|grade|points?|value|评分|得分|分数|打分|分值)$", re.I)
+_SCORE_KEYS = re.compile(
+    rf"^(?:(?:{FINAL_WORD})的?[\s_-]*)?"
+    r"(?:score|rating|grade|points?|value|评分|得分|分数|打分|分值)$",
+    re.I,
+)
 _REASON_KEYS = re.compile(
     r"^(?:reason(?:s|ing)?|comments?|explanations?|rationale"
     r"|(?:评分|打分)?理由|原因|评语|说明|解释|点评)$",
@@ -138,8 +142,11 @@ def _keyed(dimension: str, content: Value, rubric: Rubric) -> Mention:
         return of_section(dimension, normalised(content), rubric)
     if not isinstance(content, JsonObject):
         return _row(dimension, content, rubric)
-    scores = [v for k, v in content.members if _SCORE_KEYS.match(k) and isinstance(v, str)]
-    readings = [Mention(dimension, read_whole(score, rubric)) for score in scores]
+    readings = [
+        Mention(dimension, read_whole(v, rubric), rung=FINAL if IS_FINAL.search(k) else LABELLED)
+        for k, v in content.members
+        if _SCORE_KEYS.match(k) and isinstance(v, str)
+    ]
     return Mention(dimension, agreed(readings), " ".join(_reasons(content)))
 
 
