@@ -286,7 +286,7 @@ def test_what_may_stand_before_a_name(mark):
 PIECES = st.sampled_from([
     *POLLER.names, "：", "90", "分", "85-90", "\n", "|", "{", "}", '"', "'", ",", "最终评分",
     "改为", "。", "九十", "（", "）", "/100", "[", "]", "**", "<think>", "</think>", " ", "-",
-    "reason", "1.",
+    "reason", "1.", "——", "、", "“", "”", "整体", "所以给", "٩", "final score", "<answer>",
 ])  # fmt: skip
 
 

@@ -2,7 +2,8 @@
 
 The rules, which decide where a reply is not clear:
 
-- The reasoning trace is not the reply. An echoed scale is no score.
+- The reasoning trace is not the reply; a tag in quotation marks ends none. An echoed
+  scale is no score.
 - A score counts where it stands with its dimension: on its line, in its section, in
   its table row, under its JSON key. A list number, a count (3处) and a number inside
   a reason are no scores.
