@@ -24,6 +24,16 @@ POEM = "檐下\n\n灯把雨数了一遍\n数到最后一滴睡着了"
         ("<think>\n还没写", "还没写", ""),  # the token limit came first
         ("<think>写好了</think>\n\n", "写好了", ""),
         ("我想<你>\n你想[我]", None, "我想<你>\n你想[我]"),
+        # What is quoted is spoken about.
+        ("灯写着“</think>”，灭了", None, "灯写着“</think>”，灭了"),
+        ('灯写着"</think>"，灭了', None, '灯写着"</think>"，灭了'),
+        ("灯写着“<answer>亮</answer>”", None, "灯写着“<answer>亮</answer>”"),
+        ("灯写着「<think>亮</think>」", None, "灯写着「<think>亮</think>」"),
+        (f"灯写着`<think>`\n</think>\n{POEM}", "灯写着`<think>`", POEM),
+        (f"<think>它写着“</think>”。\n</think>\n{POEM}", "它写着“\n”。", POEM),
+        (f'先写"灯\n</think>\n{POEM}', '先写"灯', POEM),  # a mark without its partner
+        ('{"灯": "</think>亮"}', None, '{"灯": "</think>亮"}'),
+        ('```json\n{"灯": "写着"</think>"，亮"}', None, '```json\n{"灯": "写着"</think>"，亮"}'),
     ],
 )
 def test_split_thinking(reply, thinking, answer):

@@ -1,6 +1,8 @@
 """Replies in the shapes that judges write, and what may be read from each."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,7 +94,8 @@ def test_eight_dimensions_in_a_table_a_row_and_a_list():
         ("八十点五分", 80.5), ("90/100", 90), ("90分/100分", 90), ("90 out of 100", 90),
         ("90%", 90),
         ("4→3", 3), ("90分，改为85分", 85), ("100-10=90", 90), ("90左右", 90), ("90分-因为", 90),
-        ("90 - 3处", 90),
+        ("90 - 3处", 90), ("90分——十分准确", 90), ("90——1. 说到渡口", 90), ("90分（九十分）", 90),
+        ("90分（100分）", 90), ("90分（1）说到渡口", 90), ("90……3个要点", 90), ("90、平实", 90),
     ],
 )  # fmt: skip
 def test_a_score(text, value):
@@ -115,6 +118,11 @@ def test_half_of_a_mixed_number_is_no_score(written):
         ("80分以上", "a bound"), ("90+", "a bound"), ("120", "off the scale 0-100"),
         ("-5", "off the scale"), ("9/10", "out of 10, not 100"), ("八九分", "not one number"),
         ("八十1分", "not one number"), ("8十5分", "not one number"), ("80±3", "a bound"),
+        ("85——90分", "a range"), ("85 -- 90", "a range"), ("85‑90", "a range"),
+        ("85‒90", "a range"), ("85∼90", "a range"), ("85 to 90", "a range"), ("85…90", "a range"),
+        ("85 and 90 points", "a range"), ("85、90分", "a range"), ("八十五、九十分", "a range"),
+        ("85, 90]", "a range"), ("九十分（95分）", "two verdicts"),
+        ("90分（85分）", "two verdicts"),
     ],
 )  # fmt: skip
 def test_what_looks_like_a_score_and_cannot_be_used(text, problem):
@@ -136,6 +144,49 @@ def test_a_count_is_no_score(text):
 )
 def test_chinese_number(text, value):
     assert chinese_number(text) == value
+
+
+@pytest.mark.parametrize("digits", ["𝟗𝟎", "٩٠", "९०", "９０", "9０"])
+def test_digits_of_any_script_are_digits(digits):
+    for reply in (f"内容：{digits}分", f'{{"内容": "我给{digits}分"}}'):
+        assert parse_reply(reply, POLLER).scores["内容"] == 90
+
+
+def test_digits_of_another_script_in_an_escape():
+    for value in (r"\u0669\u0660", r"我给\u0669\u0660分"):
+        assert parse_reply(f'{{"内容": "{value}"}}', POLLER).scores["内容"] == 90
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "内容：between 85 and 90 points",
+        "内容\n1、给85——90分。",
+        "内容：90分。理由：好。所以我给85分。",
+        "内容：90分。理由：好。综合考虑，给85分。",
+        "Content: 90 points. Well read, so I give it 85 points.",
+        '{"内容": [85, 90]}',
+        '[["内容", 85, 90]]',
+        json.dumps(dict.fromkeys(POLLER.names, 90), ensure_ascii=False) + "\n不过内容：80分",
+    ],
+)
+def test_of_two_scores_neither_is_taken(reply):
+    verdict = parse_reply(reply, POLLER)
+    assert verdict.scores["内容"] is None
+    assert "a range" in verdict.problems["内容"] or "two verdicts" in verdict.problems["内容"]
+
+
+@pytest.mark.parametrize("mark", ["1. ", "1、", "（1）", "1) "])
+def test_a_list_of_reasons_is_no_score(mark):
+    for written in (f"{mark}说到了渡口。\n评分：90分", f"{mark}说到了渡口。90分", f"{mark}90分"):
+        assert parse_reply(f"### 内容\n{written}", POLLER).scores["内容"] == 90
+    assert parse_reply("### 内容\n1\n### 语言\n1分", POLLER).n_scored == 2
+
+
+def test_a_list_holds_a_score_and_its_reason():
+    verdict = parse_reply('{"内容": [90, "说到了渡口"], "语言": ["平实", 80]}', POLLER)
+    assert (verdict.scores["内容"], verdict.reasons["内容"]) == (90, "说到了渡口")
+    assert verdict.scores["语言"] is None
 
 
 def test_a_score_of_another_scale_is_refused_not_rescaled():
@@ -172,14 +223,70 @@ def test_loose_json_keeps_a_repeated_key_and_says_what_it_mended():
     assert not strict.repaired
 
 
+@pytest.mark.parametrize(
+    "member",
+    [
+        '{{"分数": {}, "理由": "读者指出"月亮"，准确"}}',
+        '{{"理由": "用了"月亮"、"水"：都好", "分数": {}}}',
+        '{{"分数": {}, "理由": "说到"月"，"水"，"风"，准确"}}',
+        '{{"分数": {}, "理由": “说到“月”，好”}}',
+        '{{"理由": "好" "分数": {}}}',
+        '{{"分数": {}, "理由": "好"月}}',
+        '{{"初步评分":90,"最终评分":{}}}',
+        '{{"score": 90, "final_score": {}}}',
+    ],
+)
+def test_json_on_one_line(member):
+    """Quotation marks that stand bare in a string, and scores before the final one."""
+    members = (f'"{name}": {member.format(80 + i)}' for i, name in enumerate(POLLER.names))
+    verdict = parse_reply("{" + ", ".join(members) + "}", POLLER)
+    assert list(verdict.scores.values()) == [80, 81, 82, 83, 84, 85, 86, 87]
+
+
+def test_bare_quotation_marks_stay_in_their_reason():
+    (listed,) = documents('[["节奏", 81, "说到"水"，准确"]]')
+    assert listed.value == [["节奏", "81", '说到"水"，准确']]
+    reply = '{"内容": {"分数": 80, "理由": "指出"月"，准确"}, "语言": 90}'
+    assert parse_reply(reply, POLLER).reasons == {"内容": '指出"月"，准确'}
+    # An odd mark takes in nothing of what follows.
+    assert parse_reply(f'["月"好，"]\n{reply}', POLLER).scores["语言"] == 90
+
+
 def test_a_reply_that_nests_without_end_is_read_as_text():
     assert parse_reply("[" * 3000 + "内容：90分", POLLER).scores["内容"] == 90
+
+
+LOOPS = """
+from shiyan.judging.parse import parse_reply
+from shiyan.judging.prose import section_span
+from shiyan.judging.rubric import POLLER
+
+for unit in ("(1)", "（1）", "（八）", "【1】", "维度 ", "维度1：", "dimension ", "- (1) ", "\\n"):
+    for reply in (unit * 400, "内容：90分\\n" + unit * 400):
+        parse_reply(reply, POLLER)
+        section_span(reply, "内容", POLLER)
+"""
+
+
+def test_a_judge_that_repeats_a_mark_without_end_is_read_in_time():
+    """Marks that could be split in many ways took twice as long with every second one."""
+    subprocess.run([sys.executable, "-c", LOOPS], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    "mark",
+    ["(1) ", "（八）", "【1】", "第1、", "维度一：", "维度一、", "维度1. ", "评分维度 2）",
+     "维度：", "- **a) ", "Dimension 1: ", "Dimension 1. ", "dimension ", "1.2. ", "对于", "iv) "],
+)  # fmt: skip
+def test_what_may_stand_before_a_name(mark):
+    reply = f"{mark}内容\n评分：90分\n{mark}语言\n评分：80分"
+    assert list(parse_reply(reply, POLLER).scores.values())[:2] == [90, 80]
 
 
 PIECES = st.sampled_from([
     *POLLER.names, "：", "90", "分", "85-90", "\n", "|", "{", "}", '"', "'", ",", "最终评分",
     "改为", "。", "九十", "（", "）", "/100", "[", "]", "**", "<think>", "</think>", " ", "-",
-    "reason", "1.",
+    "reason", "1.", "——", "、", "“", "”", "整体", "所以给", "٩", "final score", "<answer>",
 ])  # fmt: skip
 
 
@@ -192,6 +299,77 @@ def test_any_reply_is_read_without_an_error_and_on_the_scale(reply, is_cut):
         for name, score in verdict.scores.items():
             assert (score is None) == (name in verdict.problems)
             assert score is None or rubric.allows(score)
+
+
+def lines(score: str, **other: str) -> str:
+    """A line a dimension, with this score or another one."""
+    return "\n".join(f"{name}：{other.get(name, score)}" for name in POLLER.names)
+
+
+@pytest.mark.parametrize("tags", [("</think>", ""), ("<answer>", "</answer>")])
+@pytest.mark.parametrize("marks", ["“”", '""', "「」"])
+def test_a_quoted_tag_does_not_make_what_follows_the_verdict(tags, marks):
+    quoted = f"{marks[0]}{tags[0]}{lines('100分')}{tags[1]}{marks[1]}"
+    verdict = parse_reply(f"{lines('20分')}\n说明：读者写有{quoted}，未采纳。", POLLER)
+    assert 100 not in verdict.scores.values()
+    assert verdict.scores["内容"] == 20
+
+
+def test_a_tag_inside_a_reason_ends_no_thought():
+    one = {"分数": 80, "理由": "读者写了</think>内容：10分"}
+    reply = json.dumps(dict.fromkeys(POLLER.names, one), ensure_ascii=False)
+    assert set(parse_reply(reply, POLLER).scores.values()) == {80}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["最终得分：60分", "最终评分：60/100", "**Final score: 60**", "因此，最终评分为60分。",
+     "我最终给出60分。"],
+)  # fmt: skip
+def test_a_final_score_of_the_whole_is_not_the_last_dimensions(line):
+    for gap in ("\n", "\n\n"):
+        verdict = parse_reply(f"{lines('90分。理由：到位。')}{gap}{line}", POLLER)
+        assert set(verdict.scores.values()) == {90}
+    assert parse_reply(f"节奏：90分\n{line}", POLLER.only("节奏")).scores == {"节奏": 60}
+
+
+def test_a_final_score_that_every_dimension_has_is_its_own():
+    sections = "\n".join(f"### {name}\n初评：80分\n最终评分：85分" for name in POLLER.names)
+    assert set(parse_reply(sections, POLLER).scores.values()) == {85}
+    assert parse_reply(f"{sections}\n\n最终评分：84分", POLLER).scores["现代性"] is None
+
+
+@pytest.mark.parametrize(
+    ("line", "score"),
+    [
+        ("读者漏了最后一节的分析", None), ("最后，分行没有说到", None), ("读者没有写节奏", None),
+        ("最终评分", 60), ("**最终评分如下**", 60), ("经过重新考虑，我的评分如下：", 60),
+        ("Final verdict:", 60),
+    ],
+)  # fmt: skip
+def test_what_announces_final_scores(line, score):
+    verdict = parse_reply(f"{lines('90分。')}\n总结\n{line}\n内容：60分", POLLER)
+    assert verdict.scores["内容"] == score
+
+
+@pytest.mark.parametrize(
+    "remark",
+    ["整体把握准确。", "总体上到位，", "综合看来不错。", "注意到了停顿。", "建议多读几遍。",
+     "结论可信。", "表达手法说到了。", "总结得好。", "漏了最后一节的分析。",
+     "Note that it is short.", "Overall the reader is right."],
+)  # fmt: skip
+def test_a_remark_before_the_score_does_not_end_its_section(remark):
+    sections = "\n".join(f"### {name}\n{remark}\n评分：90分" for name in POLLER.names)
+    assert set(parse_reply(sections, POLLER).scores.values()) == {90}
+
+
+@pytest.mark.parametrize(
+    "end", ["整体来看，不错，给60分。", "整体来看，不错。\n我给60分。", "总体评价：\n评分：60分"]
+)
+def test_a_score_of_the_whole_is_not_the_last_dimensions_that_lacks_one(end):
+    sections = "\n".join(f"### {name}\n评分：90分" for name in POLLER.names[:-1])
+    verdict = parse_reply(f"{sections}\n### 现代性\n没有写。\n{end}", POLLER)
+    assert list(verdict.scores.values()) == [90] * 7 + [None]
 
 
 def test_the_embedded_judges_own_shape():

@@ -10,6 +10,7 @@ import json
 import math
 import re
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -86,12 +87,22 @@ class ChatFailure:
 
 Outcome = ChatReply | ChatFailure
 
-_OPEN = r"(?:<|&lt;|◁|\[)(?:think(?:ing)?|thought|reasoning|analysis)(?:>|&gt;|▷|\])"
-_CLOSE = r"(?:<|&lt;|◁|\[)/(?:think(?:ing)?|thought|reasoning|analysis)(?:>|&gt;|▷|\])"
+THOUGHT = "think(?:ing)?|thought|reasoning|analysis"
+"""Names of the tags around thinking."""
+_OPEN = rf"(?:<|&lt;|◁|\[)(?:{THOUGHT})(?:>|&gt;|▷|\])"
+_CLOSE = rf"(?:<|&lt;|◁|\[)/(?:{THOUGHT})(?:>|&gt;|▷|\])"
 _THOUGHT = re.compile(f"{_OPEN}(.*?){_CLOSE}", re.DOTALL | re.IGNORECASE)
 _UNOPENED = re.compile(f"^(.*){_CLOSE}", re.DOTALL | re.IGNORECASE)
 _UNCLOSED = re.compile(f"{_OPEN}(.*)$", re.DOTALL | re.IGNORECASE)
 _ANSWER = re.compile(r"(?:<|&lt;)answer(?:>|&gt;)(.*?)(?:(?:<|&lt;)/answer(?:>|&gt;)|$)", re.DOTALL)
+_OPENING_TAG = re.compile(f"{_OPEN}|(?:<|&lt;)answer(?:>|&gt;)", re.IGNORECASE)
+_CLOSING_TAG = re.compile(_CLOSE, re.IGNORECASE)
+_JSON_OBJECT = re.compile(r"\s*(?:```\w*\s*)?\{")
+_QUOTE = re.compile(r"""(?<!\\)(?:"|`+|[“”‘’「」『』])""")
+_STRAIGHT = '"`'
+_OPENING_QUOTE = {"”": "“", "’": "‘", "」": "「", "』": "『"}
+_SHIELD = "\ufdd0"
+"""No character of any text; inside a tag it makes it none."""
 
 
 def split_thinking(text: str) -> tuple[str | None, str]:
@@ -99,22 +110,62 @@ def split_thinking(text: str) -> tuple[str | None, str]:
 
     Whole blocks go, wherever they stand; a closing tag alone ends a thought that
     began before the reply, an opening tag alone one that never ended, so that no
-    answer is left. An <answer> tag says itself what the answer is.
+    answer is left. An <answer> tag says itself what the answer is. A tag in quotation
+    marks is spoken about, and a reply that is a JSON object has tags only in its strings.
     """
+    if _JSON_OBJECT.match(text):
+        return None, text
     thoughts: list[str] = []
 
     def keep(match: re.Match[str]) -> str:
         thoughts.append(match[1].strip())
         return ""
 
-    answer = text
-    for pattern in (_THOUGHT, _UNOPENED, _UNCLOSED):
+    answer = _THOUGHT.sub(keep, _shielded(text, _OPENING_TAG))
+    # Only now: a thought ends at its closing tag, whatever it quotes.
+    answer = _shielded(answer, _CLOSING_TAG)
+    for pattern in (_UNOPENED, _UNCLOSED):
         answer = pattern.sub(keep, answer)
     if inside := _ANSWER.search(answer):
         answer = inside[1]
-    if answer is not text:
+    answer = answer.replace(_SHIELD, "")
+    if answer != text:
         answer = answer.strip()
-    return ("\n".join(filter(None, thoughts)) or None), answer
+    return ("\n".join(filter(None, thoughts)).replace(_SHIELD, "") or None), answer
+
+
+def _shielded(text: str, tag: re.Pattern[str]) -> str:
+    """The text with the tags in quotation marks made none."""
+    if tag.search(text) is None:
+        return text
+    spans = _quotations(text)
+
+    def shield(match: re.Match[str]) -> str:
+        is_quoted = any(start < match.start() < end for start, end in spans)
+        return f"{match[0][0]}{_SHIELD}{match[0][1:]}" if is_quoted else match[0]
+
+    return tag.sub(shield, text)
+
+
+def _quotations(text: str) -> list[tuple[int, int]]:
+    """Where quotation marks stand around something.
+
+    Marks that open and close alike say so only by their number: where it is odd, which
+    of them belong together is not known, and none counts.
+    """
+    opened: defaultdict[str, list[int]] = defaultdict(list)
+    found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for match in _QUOTE.finditer(text):
+        mark, at = match[0], match.start()
+        opening = _OPENING_QUOTE.get(mark, mark)
+        if opening == mark and not (mark[0] in _STRAIGHT and opened[mark]):
+            opened[opening].append(at)
+        elif opened[opening]:
+            found[opening].append((opened[opening].pop(), at))
+    for mark in opened:
+        if mark[0] in _STRAIGHT and opened[mark]:
+            found[mark].clear()
+    return [span for spans in found.values() for span in spans]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """A score as a judge writes it: 90分, ９０, 九十分, 90/100, 4→3, and what only looks like one."""
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,12 +23,14 @@ _LIKE = str.maketrans(
 )
 """Among them the traditional characters in the names of dimensions and scores."""
 _TABLE = _FORMAT_CHARACTERS | _FULL_WIDTH | _LIKE
+_FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
 _HTML_TAG = re.compile(r"(</t[dh]\s*>)|(</tr\s*>)|</?(?:table|tbody|thead|tr|td|th)\b[^>]*>", re.I)
 
 
 def normalised(reply: str) -> str:
-    """Half-width digits and letters, no invisible characters, \\n at line ends, | between cells."""
+    """Half-width letters, digits 0-9, nothing invisible, \\n at line ends, | between cells."""
     text = reply.replace("\r\n", "\n").replace("\r", "\n").translate(_TABLE)
+    text = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
     return _HTML_TAG.sub(lambda tag: "|" if tag[1] else "\n" if tag[2] else "", text)
 
 
@@ -45,12 +48,18 @@ class Reading:
     end: int
 
 
-DIGITS = r"\d+(?:\.\d+)?"
+DIGITS = r"[0-9]+(?:\.[0-9]+)?"
 _HAN_CHARACTERS = "零〇一二两三四五六七八九十百"
 HAN = rf"[{_HAN_CHARACTERS}]+(?:点[零〇一二三四五六七八九]+)?"
 _POINT = "分(?![钟析为成别明]|之[一二三四五六七八九十几])"
 UNIT = rf"(?:{_POINT}|(?:points?|pts?|marks?)\b)"
 _NUMBER = rf"(?:{DIGITS}|{HAN})"
+# 90分——十分准确 goes on with an adverb, 90分——1. … with a list.
+TO = (
+    r"(?:(?:[-‐‑‒–—―−~〜∼⁓〰﹣]+|…+|\.{2,})(?!\s*(?:十分(?!之间|左右|上下)\w|1\s*[.、)）:：]))"
+    r"|[至到、]|to\b)"
+)
+"""What stands between the ends of a range."""
 
 # A number without 分 counts only where nothing follows that it would count (2节, 3 处).
 _COUNTED = "处个行节句首次种年月段字点层类项条片阕位"
@@ -76,14 +85,18 @@ _MIXED = re.compile(
 )
 _OUT_OF = re.compile(rf"\s*(?:/|out\s+of)\s*(?P<of>{DIGITS})\s*(?:{UNIT})?", re.IGNORECASE)
 _RANGE = re.compile(
-    rf"\s*(?:[-–—−~〜至到]|[（(]?\s*(?:或者?|or\b))\s*(?P<other>{_NUMBER})(?!\s*[{_COUNTED}])"
-    r"\s*(?:" + UNIT + r"|%|之间|$|(?=[\s，,。.；;、)）\]】}*_|\"'”’]))",
+    rf"\s*+(?:{TO}|[（(]?\s*+(?:或者?|or\b))\s*(?P<other>{_NUMBER})(?!\s*[{_COUNTED}])"
+    r"\s*(?:" + UNIT + r"|%|之间|$|(?=[\s，,。.；;、)）\]】}*_|\"'”’]))"
+    rf"|\s*+and\s+{_NUMBER}\s*(?:{UNIT}|$|\n|[.,;)])"
+    rf"|\s*+[，,]\s*{_NUMBER}\s*(?:{UNIT})?(?=\s*[)）\]】])",
     re.IGNORECASE,
 )
-_HAN_RANGE = re.compile(rf"{_NUMBER}\s*[-–—~至到]\s*{_NUMBER}\s*{_POINT}")
+_ASIDE = re.compile(rf"\s*+[（(]\s*(?P<other>{_NUMBER})\s*{UNIT}\s*[)）]", re.IGNORECASE)
+"""九十分（95分）: a second score, unless it is the same one or the total."""
+_HAN_RANGE = re.compile(rf"{_NUMBER}\s*{TO}\s*{_NUMBER}\s*{_POINT}", re.IGNORECASE)
 _BETWEEN = re.compile(rf"\s*(?:和|与|to|and)\s*{_NUMBER}\s*分?\s*之间", re.IGNORECASE)
 _CHANGE = re.compile(
-    r"\s*(?:→|⇒|⟶|➔|➜|-{1,2}>|=>|(?:[-−+]\s*\d+\s*分?\s*)*="
+    r"\s*(?:→|⇒|⟶|➔|➜|[-–—]+>|=>|(?:[-−+]\s*\d+\s*分?\s*)*="
     r"|[，,]?\s*(?:后来?)?(?:改判?[为成]|调整[为至到]|修正为|更正为|[降升][为至到]|[上下]调[为至到]))"
     rf"\s*(?P<later>{_NUMBER})(?:\s*{UNIT})?",
     re.IGNORECASE,
@@ -123,7 +136,8 @@ def read_score(text: str, start: int, rubric: Rubric) -> Reading | None:
     """The score that begins exactly at `start`, or None where none does.
 
     Changes (4→3, 90分，改为85分) give the later value. A range, a bound (80分以上), a
-    fraction of another scale and a value off the scale are readings without a value.
+    fraction of another scale, a second score beside the first (90分（95分）) and a value
+    off the scale are readings without a value.
     """
     spread = _HAN_RANGE.match(text, start)
     if spread is not None:
@@ -155,6 +169,11 @@ def read_score(text: str, start: int, rubric: Rubric) -> Reading | None:
             return Reading(None, f"{whole} is out of {fraction['of']}, not {rubric.highest:g}", end)
     if (other := _RANGE.match(text, end) or _BETWEEN.match(text, end)) is not None:
         return Reading(None, f"a range ({text[start : other.end()].strip()})", other.end())
+    if (aside := _ASIDE.match(text, end)) is not None:
+        if _number(aside["other"]) not in (value, rubric.highest):
+            told = f"{text[start:end].strip()}, {aside['other']}"
+            return Reading(None, f"two verdicts disagree ({told})", aside.end())
+        end = aside.end()
     if (bound := _BOUND.match(text, end)) is not None:
         return Reading(None, f"a bound ({text[start : bound.end()].strip()})", bound.end())
     if not rubric.allows(value):

@@ -8,12 +8,17 @@ give a key twice, and that must be seen.
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Union
 
 _CLOSING = {'"': '"', "'": "'", "“": "”", "‘": "’", "「": "」", "`": "`"}
 _BLANK = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _AFTER_STRING = re.compile(r"\s*(?:[,，:：}\]]|//|$)")
+_KEY = r"""["'“‘「`][^"'“”‘’「」`\n:：,，{}\[\]]{1,30}["'”’」`]\s*[:：]"""
+_AFTER_VALUE = re.compile(rf"\s*(?:\}}|[,，]\s*(?:{_KEY}|\}})|{_KEY})")
+_AFTER_ELEMENT = re.compile(r"""\s*(?:\]|[,，]\s*(?:["'“‘「`{\[\]\-]|\d))""")
+"""Where a string ends that may hold quotation marks and commas after them."""
 _DEEPEST = 20
 _BARE = re.compile(r"[^,，:：{}\[\]\n\"“”]+")
 
@@ -60,16 +65,26 @@ def documents(text: str) -> Iterator[Document]:
     """Every outermost object or array in the text, in order."""
     position = 0
     while (opening := re.compile(r"[{\[]").search(text, position)) is not None:
-        reader = _Reader(text, opening.start())
-        try:
+        document = _document(text, opening.start())
+        position = max(document.end, opening.end()) if document else opening.end()
+        if document is not None and document.value:
+            yield document
+
+
+def _document(text: str, start: int) -> Document | None:
+    """What begins here, if it can be read: also with bare quotation marks in its strings.
+
+    Those are looked for only where nothing else helps, and never to the text's end: one
+    odd mark would take in all that follows.
+    """
+    for has_bare_quotes in (False, True):
+        reader = _Reader(text, start, has_bare_quotes)
+        with suppress(_NotJsonError):
             value = reader.container()
-        except _NotJsonError:
-            position = opening.end()
-            continue
-        if value:
-            repaired = _is_repaired(text[opening.start() : reader.at])
-            yield Document(value, opening.start(), reader.at, repaired, reader.cut)
-        position = max(reader.at, opening.end())
+            if not (has_bare_quotes and reader.cut):
+                repaired = _is_repaired(text[start : reader.at])
+                return Document(value, start, reader.at, repaired, reader.cut)
+    return None
 
 
 def _is_repaired(text: str) -> bool:
@@ -83,8 +98,9 @@ def _is_repaired(text: str) -> bool:
 class _Reader:
     """A recursive descent over one container."""
 
-    def __init__(self, text: str, start: int) -> None:
+    def __init__(self, text: str, start: int, has_bare_quotes: bool) -> None:
         self.text, self.at, self.cut, self.depth = text, start, False, 0
+        self.has_bare_quotes = has_bare_quotes
 
     def container(self) -> JsonObject | list[Value]:
         """Read the object or array that begins here; of a cut one, what was whole."""
@@ -116,21 +132,22 @@ class _Reader:
 
     def _member(self, found: JsonObject | list[Value]) -> None:
         if not isinstance(found, JsonObject):
-            found.append(self._value())
+            found.append(self._value(_AFTER_ELEMENT))
             return
         key = self._scalar()
         if self._next() not in ":：":
             raise _NotJsonError
         self.at += 1
-        found.members.append((key, self._value()))
+        found.members.append((key, self._value(_AFTER_VALUE)))
 
-    def _value(self) -> Value:
-        return self.container() if self._next() in "{[" else self._scalar()
+    def _value(self, after: re.Pattern[str]) -> Value:
+        after = after if self.has_bare_quotes else _AFTER_STRING
+        return self.container() if self._next() in "{[" else self._scalar(after)
 
-    def _scalar(self) -> str:
+    def _scalar(self, after: re.Pattern[str] = _AFTER_STRING) -> str:
         quote = self._next()
         if quote in _CLOSING:
-            return self._string(_CLOSING[quote])
+            return self._string(_CLOSING[quote], after)
         bare = _BARE.match(self.text, self.at)
         if bare is None:
             raise _NotJsonError
@@ -140,14 +157,14 @@ class _Reader:
             raise _CutError
         return bare.group().split("//")[0].strip()
 
-    def _string(self, closing: str) -> str:
-        """Up to a closing quote that something JSON-like follows: quotes inside may stand bare."""
+    def _string(self, closing: str, after: re.Pattern[str]) -> str:
+        """Up to a closing quote that is followed as one should be."""
         start = self.at = self.at + 1
         while (end := self.text.find(closing, self.at)) >= 0:
             self.at = end + 1
             if _is_escaped(self.text, end):
                 continue
-            if _AFTER_STRING.match(self.text, self.at):
+            if after.match(self.text, self.at):
                 return _unescaped(self.text[start:end])
         self.at = len(self.text)
         raise _CutError

@@ -2,12 +2,15 @@
 
 The rules, which decide where a reply is not clear:
 
-- The reasoning trace is not the reply. An echoed scale is no score.
+- The reasoning trace is not the reply; a tag in quotation marks ends none. An echoed
+  scale is no score.
 - A score counts where it stands with its dimension: on its line, in its section, in
   its table row, under its JSON key. A list number, a count (3处) and a number inside
   a reason are no scores.
 - Within a section: 最终评分 outranks 改为, that outranks 评分：, that outranks a bare
   90分. Two that differ on the same rung are two verdicts: unscored.
+- A line that states a final score behind the last dimension is about the whole reading
+  and scores nothing, unless other dimensions have final scores of their own.
 - A later block that names every dimension again is the judge's last verdict and
   replaces what came before. A partial repetition may agree; if it differs and is not
   marked as final, that dimension is unscored. (With a single dimension there is no

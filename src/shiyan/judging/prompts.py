@@ -181,20 +181,37 @@ def heading(poem: Poem) -> str:
 _UNSEEN = r"\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff"
 """Characters without a width, between which a judge reads the same mark."""
 _GAP = rf"[\s{_UNSEEN}]*"
-_NAME = "|".join(rf"[{_UNSEEN}]*".join(name) for name in ("poem", "reading"))
-_MARK = re.compile(rf"[<＜]{_GAP}([/／]?){_GAP}({_NAME}){_GAP}([/／]?){_GAP}[>＞]", re.IGNORECASE)
-_CONTROL = re.compile(r"<\|([^<>|]{1,40})\|>")
+
+
+def _letters(name: str) -> str:
+    """A pattern of a name in half- or full-width letters, however it is spaced unseen."""
+    return rf"[{_UNSEEN}]*".join(f"[{letter}{chr(ord(letter) + 0xFEE0)}]" for letter in name)
+
+
+_OURS = "|".join(map(_letters, ("poem", "reading")))
+_THOUGHTS = "|".join(
+    map(_letters, ("thinking", "think", "thought", "reasoning", "analysis", "answer"))
+)
+_MARK = re.compile(
+    rf"(?:[<＜‹◁]|&lt;){_GAP}([/／]?){_GAP}({_OURS}|{_THOUGHTS})"
+    rf"([\s/／{_UNSEEN}][^<>＜＞‹›\n]{{0,200}}?|){_GAP}(?:[>＞›▷]|&gt;)"
+    rf"|\[{_GAP}([/／]?){_GAP}({_THOUGHTS}){_GAP}\]",
+    re.IGNORECASE,
+)
+_CONTROL = re.compile(r"[<＜‹][|｜]([^<>＜＞‹›|｜]{1,40})[|｜][>＞›]")
 
 
 def neutralised(text: str) -> str:
     """Foreign text that can neither close our marks nor open a turn of the chat.
 
     <poem>, </reading> and the like lose their angle brackets, and so do control tokens
-    such as <|im_end|>, which a server would read as the end of the message.
+    such as <|im_end|>, which a server would read as the end of the message, and the tags
+    of thinking: a judge that quotes them would end its own thought there.
     """
 
     def mark(match: re.Match[str]) -> str:
-        return f"‹{match[1]}{re.sub(f'[{_UNSEEN}]', '', match[2])}{match[3]}›"
+        slash, name, rest = match.group(1, 2, 3) if match[2] else (*match.group(4, 5), "")
+        return "‹" + re.sub(f"[{_UNSEEN}]", "", f"{slash}{name}{rest.rstrip()}") + "›"
 
     return _CONTROL.sub(r"‹¦\1¦›", _MARK.sub(mark, text))
 

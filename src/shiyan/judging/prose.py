@@ -11,6 +11,7 @@ from shiyan.judging.expression import (
     HAN,
     IS_FINAL,
     SCORE_WORDS,
+    TO,
     UNIT,
     Reading,
     read_score,
@@ -27,23 +28,25 @@ from shiyan.judging.mention import (
 from shiyan.judging.rubric import Rubric, folded, name_pattern
 
 _BOUNDARY = (
-    "总结|总评|总体|总的|总分|总得分|综合|平均|整体|小结|结论|结语|(?:评分|分数)?汇总|备注|附注|注|建议"
+    "总结|总评|总体|总的|总分|总得分|综合|平均|整体|小结|结论|结语|(?:评分|分数)?汇总|备注|附注|注(?!意)|建议"
     "|(?:我的)?角色|身份|表[现达]手法|summary|overall|total|average|(?:in )?conclusion|note|role"
 )
+_NUMBERED = r"[)）\]】.．、:：]"
 _NUMBERING = (
-    r"(?:[（(\[【]\s*(?:\d{1,2}|[一二三四五六七八九十]{1,3}|[a-hA-H])\s*[)）\]】]"
-    r"|(?:第\s*)?(?:\d{1,2}|[一二三四五六七八九十]{1,3}|[a-hA-HivxIVX]{1,4})\s*[)）\]】.．、:：]"
+    rf"(?:(?:第\s*)?(?:\d{{1,2}}|[一二三四五六七八九十]{{1,3}}|[a-hivx]{{1,4}})\s*{_NUMBERED}"
     r"|[\u2460-\u24ff\u2776-\u2793])"
 )
 _MARKS = re.compile(
     rf"(?:[\s#>*\-+•·●◆■▪○◇☆★✦–—|{{<\"'“‘「『【《（(\[`_~✅📌]|{_NUMBERING}"
-    r"|(?:评分)?维度\s*(?:\d{1,2}|[一二三四五六七八])?\s*[:：]?|dimension\s*\d*\s*:?"
-    r"|关于|对于|就|在|对|for\b)*",
+    rf"|(?:(?:评分)?维度(?:\s*[一二三四五六七八]|\s*\d{{1,2}})?|dimension(?:\s*\d+)?)(?:\s*{_NUMBERED})?"
+    r"|关于|对于|就|在|对|for\b)*+",
     re.I,
 )
+"""What may stand before a name or a heading. Nothing taken is given back: a judge that
+repeats a mark without end would otherwise be read in as many ways as there are splits."""
 _CLAUSE_START = re.compile(
     r"(?:^|[，,；;。.、：:（(/|!！\d分])\s*[\"'“‘「『【《*_`]*\s*"
-    r"(?:其中|而|但|且|和|与|我?给|我?对|在|就|for)?\s*[\"'“‘「『【《*_`]*$",
+    r"(?:其中|而|但|不过|然而|可是|只是|且|和|与|我?给|我?对|在|就|for)?\s*[\"'“‘「『【《*_`]*$",
     re.I,
 )
 _SUFFIX = (
@@ -55,27 +58,45 @@ _ANNOTATION = r"(?:\s*[（(\[【][^（）()\[\]【】\n]{0,30}[)）\]】])?"
 _SEPARATOR = r"(?:[:：=|,，]+\s*(?:[-–—―]+\s+)?|[-–—―]+>?\s*|…+|\.{2,}|→|\s)?"
 _OPENERS = r"(?:[\s*_`\"'“‘「『【《(（\[<~$]|\\boxed\{)*"
 _OPEN = re.compile(rf"{_SUFFIX}{_CLOSERS}{_ANNOTATION}{_CLOSERS}[ \t]*(?:[:：=\-—–|。.]|$|\n)")
+_MEMBER = re.compile(r"[\"'”’`]\s*[:：]\s*\{")
+"""After the name in JSON that could not be read, where a line may hold all dimensions."""
 _TIGHT = [
     re.compile(rf"{_SUFFIX}{annotation}{_CLOSERS}\s*{_SEPARATOR}{_OPENERS}", re.I)
     for annotation in ("", rf"{_CLOSERS}{_ANNOTATION}")
 ]
+_LIST_START = re.compile(r"1\s*(?:[.．](?![0-9])|[、)）])\s*\S")
+"""1. on the line after a name is no score but the first of its reasons."""
 _BOUNDARY_LINE = re.compile(rf"^(?:{_MARKS.pattern})(?:{_BOUNDARY})(?![a-z])", re.I | re.M)
+_HEADS_ON = re.compile(
+    rf"[^\n，,。；;！!？?]{{0,8}}?{_CLOSERS}{_ANNOTATION}{_CLOSERS}[ \t]*[:：=|]"
+    r"|(?:评[分价语估]|得分|印象|分数|打分|分|意见|说明|情况|结果)?"
+    rf"{_CLOSERS}{_ANNOTATION}{_CLOSERS}[ \t]*$",
+    re.M,
+)
+"""After a word such as 整体 what makes it a heading, not the first word of a remark."""
+_VERDICT = "[总终]?评[分定价判]|终评|[得打给判]分|分数|scores?|verdict|rating|grades?"
 _FINAL_LINE = re.compile(
-    rf"^(?=.{{0,40}}$)(?=.*?(?:{FINAL_WORD}|修正|更正|重新))(?=.*?(?:分|score|verdict|评|rating))"
-    r"[^\d\n]*[:：*#]*[ \t]*$",
+    rf"^(?=.{{0,40}}$)(?=.*?(?:{FINAL_WORD}|修正|更正|重新))(?=.*?(?:{_VERDICT}))"
+    r"(?:[ \t]*(?:#|\*\*|【)[^\d\n]*|[^\d\n]*[:：][*_ \t]*"
+    rf"|[^\d\n，,。]{{0,12}}(?:{_VERDICT})(?:如下|结果|表)?[ \t]*)$",
     re.I | re.M,
 )
+"""A heading with both words: 最后 in a sentence (最后一节的分析) announces nothing."""
 
 
 @dataclass(frozen=True)
 class _Section:
-    """From one head to the next; `dimension` None where the head is not a dimension's."""
+    """From one head to the next; `dimension` None where the head is not a dimension's.
+
+    A remark (整体把握准确) is a head that may as well be a reason.
+    """
 
     start: int
     body: int
     dimension: str | None
     tight: Mention | None = None
     opens_final: bool = False
+    is_remark: bool = False
 
 
 def section_blocks(text: str, rubric: Rubric, is_cut: bool) -> list[Block]:
@@ -85,18 +106,72 @@ def section_blocks(text: str, rubric: Rubric, is_cut: bool) -> list[Block]:
         whole = of_section(rubric.names[0], text, rubric, is_cut)
         return [Block(0, [whole])] if whole.reading else []
     blocks = [Block(heads[0].start if heads else 0)]
-    for head, following in zip_longest(heads, heads[1:]):
+    for head, body in _sections(text, heads, rubric):
         if head.opens_final:
             blocks.append(Block(head.start, is_final=True))
         if head.dimension is None:
             continue
-        body = text[head.body : following.start if following else len(text)]
         mention = _merged(head.tight, of_section(head.dimension, body, rubric, is_cut))
         repeats = head.dimension in {m.dimension for m in blocks[-1].mentions if m.reading}
         if repeats and mention.reading is not None:
             blocks.append(Block(head.start, is_final=mention.rung == FINAL))
         blocks[-1].mentions.append(mention)
     return blocks
+
+
+def _sections(
+    text: str, heads: Sequence[_Section], rubric: Rubric
+) -> Iterator[tuple[_Section, str]]:
+    """Each head and what belongs to it, up to the next or to a score of the whole."""
+    heads = _without_remarks(text, heads, rubric)
+    ends = [*(head.start for head in heads), len(text)][1:]
+    bodies = [text[head.body : end] for head, end in zip(heads, ends, strict=True)]
+    of_dimensions = [i for i, head in enumerate(heads) if head.dimension]
+    if len(rubric.names) > 1 and len(of_dimensions) > 1:
+        *others, last = of_dimensions
+        if not any(_is_final(heads[i], bodies[i]) for i in others):
+            bodies[last] = bodies[last][: _score_of_the_whole(bodies[last])]
+    yield from zip(heads, bodies, strict=True)
+
+
+def _without_remarks(text: str, heads: Sequence[_Section], rubric: Rubric) -> list[_Section]:
+    """The heads but for remarks inside a section that still lacks its score.
+
+    After the last dimension a remark may lead to a score of the whole: there it is the
+    section's only if a labelled score follows, as in the sections before.
+    """
+    kept: list[_Section] = []
+    is_labelled = False
+    for at, head in enumerate(heads):
+        section = kept[-1] if kept else None
+        if section is not None and section.dimension and section.tight is None:
+            said = of_section(section.dimension, text[section.body : head.start], rubric)
+            if head.is_remark and said.reading is None:
+                rest = of_section(section.dimension, text[head.start :], rubric)
+                is_last = not any(later.dimension for later in heads[at:])
+                if not is_last or (is_labelled and rest.reading and rest.rung == LABELLED):
+                    continue
+            is_labelled |= said.reading is not None and said.rung == LABELLED
+        kept.append(head)
+    return kept
+
+
+def _is_final(head: _Section, body: str) -> bool:
+    """Whether a dimension's own score is called final."""
+    return (head.tight is not None and head.tight.rung == FINAL) or any(
+        rung == FINAL for _, _, rung in _places(body)
+    )
+
+
+def _score_of_the_whole(body: str) -> int:
+    """Where a line begins that states a final score, or the end.
+
+    Behind the last of several dimensions, of which no other has such a line, it is
+    the score of the whole reading.
+    """
+    finals = {start for start, _, rung in _places(body) if rung == FINAL}
+    lines = (m for m in _FINAL_SCORE.finditer(body) if m.end() in finals)
+    return next((m.start() for m in lines if "\n" in body[: m.end()]), len(body))
 
 
 def _merged(tight: Mention | None, section: Mention) -> Mention:
@@ -117,7 +192,7 @@ def _heads(text: str, rubric: Rubric, is_cut: bool) -> list[_Section]:
     ]
     final_lines = {head.start for head in heads}
     heads += [
-        _Section(m.start(), m.end(), None)
+        _Section(m.start(), m.end(), None, is_remark=not _HEADS_ON.match(text, m.end()))
         for m in _BOUNDARY_LINE.finditer(text)
         if m.start() not in final_lines
     ]
@@ -133,7 +208,9 @@ def _heads(text: str, rubric: Rubric, is_cut: bool) -> list[_Section]:
         if tight is not None:
             end = _end_of_score(text, tight.reading.end) if tight.reading else match.end()
             heads.append(_Section(start, end, dimension, tight if dimension else None))
-        elif is_line and (opened := _OPEN.match(text, match.end())):
+        elif (is_line or _MEMBER.match(text, match.end())) and (
+            opened := _OPEN.match(text, match.end())
+        ):
             heads.append(_Section(start, opened.end(), dimension))
     return sorted(heads, key=lambda head: head.start)
 
@@ -163,7 +240,7 @@ def _tight(text: str, at: int, name: str, rubric: Rubric, is_cut: bool) -> Menti
     """The score right beside a dimension's name."""
     for pattern in _TIGHT:
         lead = pattern.match(text, at)
-        if lead is None:
+        if lead is None or ("\n" in lead.group() and _LIST_START.match(text, lead.end())):
             continue
         words = SCORE_WORDS.match(text, lead.end())
         start = words.end() if words else lead.end()
@@ -197,13 +274,25 @@ _LABEL = re.compile(
 )
 _DOUBLE_BRACKETS = re.compile(r"\[\[")
 _CHANGED = re.compile(r"(?:改判?[为成]|调整[为至到]|修正为|更正为|[降升下上]调?[为至到])[:：]?\s*")
+_CONCLUSION = re.compile(
+    r"(?:(?:所以|因此|因而|综上(?:所述)?|综合[^，,。；;\n]{0,6})[，,]?\s*我?(?:还是|只能?|就)?"
+    r"(?:给[出予了到]?|打[了出]?|评[定为]?|得)|\b(?:so|therefore|hence),?\s+I\s+give(?:\s+it)?\b)\s*",
+    re.I,
+)
+"""所以我给85分: a verdict, also after one that stands beside the name."""
 _LAST = re.compile(
     rf"(?:{FINAL_WORD})(?:[，,]?\s*我)?(?:还是)?(?:给[出予了到]?|打[了出]?|[评定]?[为是]|评|得)?\s*"
     rf"(?=(?:{DIGITS}|{HAN})\s*(?:{UNIT}|/|[，,。；;)）\n]|$))",
     re.I,
 )
 """最终给78分: what the judge comes to after its first thoughts."""
-_FROM = rf"(?:{DIGITS}\s*分?\s*[-–—~至到和]\s*)?"
+_FINAL_SCORE = re.compile(
+    rf"^(?:{_MARKS.pattern})(?:(?:因此|所以|故|综上(?:所述)?|总之|therefore|thus|so)[，,]?\s*)?"
+    rf"(?:(?:我|本人|my|I)的?\s*)?(?=(?:{FINAL_WORD}))",
+    re.I | re.M,
+)
+# 1、90分 may be the first of a list.
+_FROM = rf"(?:(?!\d、){DIGITS}\s*分?\s*(?:{TO}|[和与]|and\b)\s*)?"
 _BARE_SCORE = re.compile(
     rf"(?<![\d.\w])(?:{_FROM}{DIGITS}|{HAN})\s*(?:{UNIT}|/|out of)"
     rf"|(?<=[\u4e00-\u9fff])(?<![零〇一二两三四五六七八九十百]){_FROM}{DIGITS}\s*{UNIT}"
@@ -245,6 +334,8 @@ def _places(body: str) -> Iterator[tuple[int, int, int]]:
     """(start, where the score begins, rung) of every place in a section that may state one."""
     for match in _LABEL.finditer(body):
         yield match.start(), match.end(), FINAL if match["final"] else LABELLED
+    for match in _CONCLUSION.finditer(body):
+        yield match.start(), match.end(), LABELLED
     for match in _LAST.finditer(body):
         yield match.start(), match.end(), FINAL
     for match in _DOUBLE_BRACKETS.finditer(body):

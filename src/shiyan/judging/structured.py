@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from shiyan.judging.expression import IS_FINAL, Reading, read_whole
+from shiyan.judging.expression import FINAL_WORD, IS_FINAL, Reading, normalised, read_whole
 from shiyan.judging.loose_json import Document, JsonObject, Value, documents
-from shiyan.judging.mention import Block, Mention, agreed
+from shiyan.judging.mention import FINAL, LABELLED, Block, Mention, agreed
 from shiyan.judging.prose import of_section
 from shiyan.judging.rubric import Rubric, dimension_of, folded
 
@@ -14,7 +14,11 @@ _OVERALL = ("评分", "得分", "分数", "打分", "score", "rating", "grade", 
 
 # --- JSON ---------------------------------------------------------------------------
 
-_SCORE_KEYS = re.compile(r"^(?:score|rating|grade|points?|value|评分|得分|分数|打分|分值)$", re.I)
+_SCORE_KEYS = re.compile(
+    rf"^(?:(?:{FINAL_WORD})的?[\s_-]*)?"
+    r"(?:score|rating|grade|points?|value|评分|得分|分数|打分|分值)$",
+    re.I,
+)
 _REASON_KEYS = re.compile(
     r"^(?:reason(?:s|ing)?|comments?|explanations?|rationale"
     r"|(?:评分|打分)?理由|原因|评语|说明|解释|点评)$",
@@ -113,25 +117,36 @@ def _listed(element: Value, rubric: Rubric) -> list[Mention]:
     """["内容", 90, "…"]"""
     if not isinstance(element, list) or len(element) < 2:
         return []
-    name, score, *more = element
+    name, score = element[:2]
     dimension = dimension_of(name, rubric) if isinstance(name, str) else None
     if dimension is None or not isinstance(score, str):
         return []
-    reason = more[0] if more and isinstance(more[0], str) else ""
-    return [Mention(dimension, read_whole(score, rubric), reason)]
+    return [_row(dimension, element[1:], rubric)]
+
+
+def _row(dimension: str, values: Sequence[Value], rubric: Rubric) -> Mention:
+    """[90, "…"]: the score and its reason; of two scores neither is taken."""
+    texts = [value for value in values if isinstance(value, str)]
+    readings = [read_whole(text, rubric) for text in texts]
+    found = agreed([Mention(dimension, reading) for reading in readings])
+    words = (text for text, reading in zip(texts, readings, strict=True) if reading is None)
+    return Mention(dimension, found if readings and readings[0] else None, " ".join(words))
 
 
 def _keyed(dimension: str, content: Value, rubric: Rubric) -> Mention:
     """What stands under a dimension's key: a number, a sentence, or an object of both."""
     if isinstance(content, str):
         whole = read_whole(content, rubric)
-        return Mention(dimension, whole) if whole else of_section(dimension, content, rubric)
+        if whole is not None:
+            return Mention(dimension, whole)
+        return of_section(dimension, normalised(content), rubric)
     if not isinstance(content, JsonObject):
-        texts = [c for c in content if isinstance(c, str)]
-        reading = read_whole(texts[0], rubric) if texts else None
-        return Mention(dimension, reading, " ".join(texts[1:]))
-    scores = [v for k, v in content.members if _SCORE_KEYS.match(k) and isinstance(v, str)]
-    readings = [Mention(dimension, read_whole(score, rubric)) for score in scores]
+        return _row(dimension, content, rubric)
+    readings = [
+        Mention(dimension, read_whole(v, rubric), rung=FINAL if IS_FINAL.search(k) else LABELLED)
+        for k, v in content.members
+        if _SCORE_KEYS.match(k) and isinstance(v, str)
+    ]
     return Mention(dimension, agreed(readings), " ".join(_reasons(content)))
 
 
