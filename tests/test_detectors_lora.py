@@ -143,6 +143,9 @@ def test_a_causal_model_reads_the_head_of_a_poem_without_special_tokens(causal):
 def test_alone_and_in_a_batch_a_text_scores_the_same(causal):
     classifier = lora_classifier(params(), causal[1])
     model = classifier.build(0)
+    head = next(p for n, p in model.named_parameters() if "score" in n and p.requires_grad)
+    assert not head.any()
+    torch.nn.init.normal_(head)
     encodings = [classifier.encode(t) for t in ("山", "水云月风", "梦\n心", "山水云月风花")]
     together = finetune.encoded_scores(model, classifier, encodings)
     alone = [finetune.encoded_scores(model, classifier, [e])[0] for e in encodings]
@@ -182,7 +185,9 @@ def test_an_adapter_is_one_more_detector_and_is_kept_small(causal, tmp_path):
     assert len(scores) == len(poems)
     assert all(s.score is not None for s in scores)
     made = trained.made["networks"]["lora_tiny"]
-    assert made["model"].startswith("LoRA (rank 2, alpha 4, float32) on qwen2 sha256:")
+    assert made["model"].startswith(
+        "LoRA (rank 2, alpha 4, float32, head from zeros) on qwen2 sha256:"
+    )
     assert (made["epochs"], made["optimizer_steps"]) == (2, 2)
     trained.save(tmp_path / "models")
     folder = tmp_path / "models/lora_tiny"
