@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from shiyan.metrics import Draws, Sampled
 
 Floats = NDArray[np.float64]
+LEAST_SPREAD = 1e-6
+"""Of the mean square: below it, differences are what rounding leaves of equal values."""
 
 
 def krippendorff_alpha(
@@ -22,7 +24,10 @@ def krippendorff_alpha(
     Returns:
         1: the raters agree; 0: as by chance. NaN where all values are one.
     """
-    paired = {item: np.asarray(v, float) for item, v in ratings.items() if len(v) > 1}
+    rated = [value for values in ratings.values() if len(values) > 1 for value in values]
+    # Alpha does not depend on where 0 lies, what rounding does to it does.
+    middle = float(np.mean(rated)) if rated else 0.0
+    paired = {item: np.asarray(v, float) - middle for item, v in ratings.items() if len(v) > 1}
     columns = draws.columns(poem_of[item] for item in paired)
     counts = np.array([len(values) for values in paired.values()])
     sums = np.array([values.sum() for values in paired.values()])
@@ -34,7 +39,8 @@ def krippendorff_alpha(
         with np.errstate(divide="ignore", invalid="ignore"):
             observed = inside / n
             expected = 2 * (n * square - total**2) / (n * (n - 1))
-            return np.asarray(np.where(expected > 0, 1 - observed / expected, np.nan))
+            differ = expected > LEAST_SPREAD * square / n
+            return np.asarray(np.where(differ, 1 - observed / expected, np.nan))
 
     value = alpha(*(np.array(part.sum(), float) for part in (counts, sums, squares, within)))
     resampled = alpha(*(draws.sums(columns, part) for part in (counts, sums, squares, within)))
