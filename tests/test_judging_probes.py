@@ -177,15 +177,16 @@ def test_quality_is_a_mean_over_poems():
 
 def test_what_is_still_to_ask(tmp_path):
     task = Task("u0", "p0", "j", "P0", POLLER, text="一二三", again="还缺{missing}")
+    cache = WorkCache(tmp_path)
     with (
         scripted_judge(lambda _: "内容：80分") as scripted,
-        Chat("j", scripted.params, cache=WorkCache(tmp_path), at_once=1) as chat,
+        Chat("j", scripted.params, cache=cache, at_once=1) as chat,
     ):
-        (first,) = still_to_ask([task], chat, params(attempts=2))
+        (first,) = still_to_ask([task], chat, params(attempts=2), cache)
         chat.ask(first)
-        (second,) = still_to_ask([task], chat, params(attempts=2))
+        (second,) = still_to_ask([task], chat, params(attempts=2), cache)
         assert len(second.messages) == 3
-        assert still_to_ask([task], chat, params(attempts=1)) == []
+        assert still_to_ask([task], chat, params(attempts=1), cache) == []
 
 
 def rule(messages: list[dict]) -> str:

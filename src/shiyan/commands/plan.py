@@ -149,7 +149,7 @@ def rows_of_judge(paths: PathsParams, cache: WorkCache, speeds: Speeds) -> list[
         own = [task for task in tasks if task.judge == name]
         first = list(dict.fromkeys(judging.first_request(task, params) for task in own))
         if first:
-            to_ask = judging.still_to_ask(own, chat, params)
+            to_ask = judging.still_to_ask(own, chat, params, cache)
             rows.append(row("judge", chat, "judgments", first, to_ask, speeds))
     if models and not rows:
         sys.stderr.write("notice: there is no reading, hence nothing for the judges\n")
