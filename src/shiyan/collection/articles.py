@@ -37,7 +37,10 @@ HEADINGS: Mapping[str, tuple[str, str]] = {
 
 def _head(name: str, short: str) -> str:
     """A pattern of a heading: in brackets, before a colon, or alone on its line."""
-    return rf"[【\[](?:{short})[】\]]|(?:{name})[ \t*]*[：:]|(?:{short})(?=[ \t*]*[：:]?[ \t*]*$)"
+    in_brackets = rf"[【\[（(](?:{short})[】\]）)]"
+    before_colon = rf"(?:{name})[ \t*]*[：:]"
+    alone = rf"(?:{short})(?=[ \t*]*[：:]?[ \t*]*$)"
+    return f"{in_brackets}|{before_colon}|{alone}"
 
 
 _HEADING = re.compile(
