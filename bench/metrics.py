@@ -9,11 +9,12 @@ them, 20 detectors; half of the groups test.
 import argparse
 import math
 import time
+from statistics import NormalDist
 
 import numpy as np
 
 from shiyan.detectors.evaluate import METRICS, evaluate_scores
-from shiyan.metrics import Cell, Draws, Threshold, interval
+from shiyan.metrics import Cell, Draws, Platt, Threshold
 from shiyan.records import Assignment, DetectorScore, Generation, Poem
 
 POEMS, PROMPTS, GENERATORS, DETECTORS = 800, 13, 4, 20
@@ -71,24 +72,44 @@ def grid(resamples: int) -> None:
 
 
 def coverage(rounds: int, groups: int) -> None:
-    """Normal scores with a shared part in each group: AUROC Phi(1), macro-F1 Phi(1 / sqrt 2)."""
+    """Normal scores of variance 2, LLM ones higher by 2, half of the noise a group's own.
+
+    AUROC is Phi(1), macro-F1 midway Phi(1 / sqrt 2); the log-odds of an LLM are score - 1.
+    """
     rng = np.random.default_rng(0)
     labels = np.tile([0, 1, 1], groups)
     names = np.repeat(np.arange(groups), 3).astype(str)
+    calibrated = Platt(1.0, -1.0, "known")
+    many = rng.normal(0, math.sqrt(2), 1_000_000)
+    of_normal = NormalDist(2, math.sqrt(2))
     truth = {
-        "auroc": 0.5 * (1 + math.erf(1 / math.sqrt(2))),
-        "macro_f1": 0.5 * (1 + math.erf(0.5)),
+        "auroc": NormalDist().cdf(1),
+        "macro_f1": NormalDist().cdf(math.sqrt(0.5)),
+        # By symmetry both classes' mean squared errors are the same.
+        "brier": float((calibrated.probability(many) ** 2).mean()),
+        "tpr_at_fpr_5": 1 - of_normal.cdf(NormalDist(0, math.sqrt(2)).inv_cdf(0.95)),
     }
     held = dict.fromkeys(truth, 0)
+    given = dict.fromkeys(truth, 0)
     for _ in range(rounds):
         noise = np.repeat(rng.normal(size=groups), 3) + rng.normal(size=3 * groups)
         draws = Draws.of(names, 1000, int(rng.integers(1 << 30)))
         cell = Cell(labels, 2 * labels + noise, draws.columns(names), draws)
-        at_threshold = cell.at_threshold(Threshold(1.0, "youden", "train"))
-        for name, sampled in (("auroc", cell.auroc()), ("macro_f1", at_threshold["macro_f1"])):
-            low, high, _ = interval(sampled.resampled, groups)
-            held[name] += low is not None and high is not None and low <= truth[name] <= high
-    shares = ", ".join(f"{name} {100 * n / rounds:.1f} %" for name, n in held.items())
+        found = {
+            "auroc": cell.auroc(),
+            "macro_f1": cell.at_threshold(Threshold(1.0, "youden", "train"))["macro_f1"],
+            "brier": cell.calibration(calibrated)["brier"],
+            "tpr_at_fpr_5": cell.tpr_at_fpr(0.05),
+        }
+        for name, sampled in found.items():
+            estimate = sampled.estimate(len(labels), groups)
+            if estimate.low is not None and estimate.high is not None:
+                given[name] += 1
+                held[name] += estimate.low <= truth[name] <= estimate.high
+    shares = ", ".join(
+        f"{name} {100 * held[name] / given[name]:.1f} %" if given[name] else f"{name} not given"
+        for name in truth
+    )
     print(f"{groups} groups, {rounds} rounds: the interval holds the truth: {shares}")
 
 

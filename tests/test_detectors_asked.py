@@ -16,14 +16,14 @@ ROOT = Path(__file__).resolve().parent.parent
 TEXTS = dict(OmegaConf.load(ROOT / "params.yaml").prompts.detection)
 
 
-def asked(corpus, script, folder, attacked=None, **changes):
+def asked(corpus, script, folder, attacked=None, assignments=None, **changes):
     """(what was found, the requests) of asking a scripted server about poems."""
     params = AskedParams.model_validate({"models": ["m"], **changes})
     with serving(script) as server:
         found = ask(
             corpus,
             attacked or {},
-            halves(corpus),
+            assignments or halves(corpus),
             params,
             {"m": server.params()},
             TEXTS,
@@ -182,6 +182,27 @@ def test_orders_in_a_poem_are_only_text(tmp_path):
     assert any("{second}\n{examples}" in b["messages"][0]["content"] for b in requests)
 
 
+def test_a_near_duplicate_is_no_example_for_its_twin(tmp_path):
+    """h1 and h3 share an assignment's group, though each has a family of its own."""
+    poems = pairs(8)
+    folds = {
+        p: a.model_copy(update={"group_id": "h1"}) if poems[p].group_id in ("h1", "h3") else a
+        for p, a in halves(poems).items()
+    }
+    twins = {poems[p].text for p, a in folds.items() if a.group_id == "h1"}
+    assert len(twins) == 4
+    _, requests = asked(
+        poems, lambda body: says("A"), tmp_path, assignments=folds, shots=(3,), both_orders=False
+    )
+    seen = 0
+    for body in requests:
+        shown, _, question = body["messages"][0]["content"].rpartition("</example>")
+        if any(text in question for text in twins):
+            seen += 1
+            assert not any(text in shown for text in twins)
+    assert seen == 4
+
+
 def test_no_two_examples_are_of_one_group():
     poems = pairs(8, prompts=("P1", "P2"))
     found = shown_examples(poems, halves(poems), seed=0)
@@ -201,6 +222,10 @@ def test_no_two_examples_are_of_one_group():
         ([[("答案", -0.1), ("A", -3.0)], [("：", 0.0)], [("A", -0.5), ("B", -1.0)]], -0.5),
         # A letter that is not told is at most as likely as the least of those that are.
         ([[("A", -0.1), ("我", -4.0)]], -3.9),
+        # Nor is it likelier than what the told ones leave, where only one is told.
+        ([[("A", -0.01)]], math.log(1 - math.exp(-0.01)) + 0.01),
+        ([[("A", 0.0)]], math.log(1e-6)),
+        ([[("A", -0.1), ("B", -math.inf)]], math.log(1 - math.exp(-0.1)) + 0.1),
         ([[("我", -0.1), ("你", -2.0)]], None),
         ([], None),
         ([[]], None),
@@ -221,6 +246,17 @@ def test_log_odds_by_hand(places, expected):
         ("b.", 1.0),
         ("选 B", 1.0),
         ("A 或 B", None),
+        ("答案：B", 1.0),
+        ("答案是B，不是A。", 1.0),
+        ("Answer: B", 1.0),
+        ("The answer is B.", 1.0),
+        ("**B**", 1.0),
+        # Letters of words are none, nor is the article.
+        ("human", None),
+        ("AI", None),
+        ("这首诗由AI创作", None),
+        ("A human wrote it.", None),
+        ("这首诗由AI创作，选B", 1.0),
         ("", None),
         ("人", None),
     ],

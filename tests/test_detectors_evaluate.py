@@ -84,6 +84,28 @@ def test_two_detectors_are_compared_on_the_poems_that_both_scored():
     assert (found["n"], found["n_unscored"]) == (79, 1)
 
 
+def test_a_reason_of_one_difference_is_not_told_of_another():
+    poems = pairs(20)
+    flat = dict.fromkeys(poems, 1.0)
+    scores = [
+        score
+        for name, values in (("a", noisy(poems, 1.0)), ("b", flat), ("c", noisy(poems, 1.0, 1)))
+        for score in scored(poems, name, values)
+    ]
+    found = evaluated(poems, scores).differences
+    assert found["a - b"]["auroc"]["value"] is None
+    assert "scores are equal" in found["a - b"]["auroc"]["reason"]
+    assert "reason" not in found["a - c"]["auroc"]
+
+
+def test_a_trained_detector_says_human_on_its_own_border():
+    """As scikit-learn's predict, which takes the first of two equally likely classes."""
+    poems = pairs(8)
+    values = {p: 0.5 if q.label == 0 else 0.6 for p, q in poems.items()}
+    found = evaluated(poems, scored(poems, "char_ngrams_forest", values), trained=True)
+    assert found.metrics["char_ngrams_forest"]["all"][OWN_LABELS]["value"] == 1.0
+
+
 def test_unscored_poems_are_counted_and_a_nan_is_one_of_them():
     poems = pairs(10)
     values: dict[str, float | None] = noisy(poems, 1.0)

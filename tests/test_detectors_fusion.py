@@ -111,6 +111,16 @@ def test_what_cannot_be_fused_says_why(columns, reason):
     assert all(s.unscored_reason == found.reason for s in found.scores)
 
 
+def test_without_a_train_poem_that_can_be_read_nothing_is_fused():
+    poems = {
+        p: q if halves({p: q})[p].fold == "test" else q.model_copy(update={"text": "..."})
+        for p, q in pairs(8).items()
+    }
+    found = fusion_of(poems, a=noisy(poems, 1.0), b=noisy(poems, 2.0))
+    assert found.reason
+    assert {s.score for s in found.scores} == {None}
+
+
 def test_one_class_in_the_train_fold_is_no_fusion():
     poems = {p: poem for p, poem in pairs(20).items() if poem.label or int(p[1:]) % 2 == 0}
     found = fusion_of(poems, a=noisy(poems, 1.0, seed=1), b=noisy(poems, 1.0, seed=2))

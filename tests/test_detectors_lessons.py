@@ -1,5 +1,6 @@
 """Detectors that learn in the lessons of the tables, and score attacked poems."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from detector_fakes import halves, noisy, pairs, scored
 from omegaconf import OmegaConf
 
 from shiyan.config import AttackParams, TrainRobertaParams
-from shiyan.detectors import surface
+from shiyan.detectors import surface, trained
 from shiyan.detectors.attacks import attacked_poems
 from shiyan.detectors.grid import Grid, Stored
 from shiyan.detectors.protocol import Protocol
@@ -74,6 +75,35 @@ def test_a_finished_lesson_is_not_learnt_again(tmp_path, monkeypatch):
         learnt(poems, tmp_path, seed=1)
 
 
+def test_scores_of_another_model_of_the_same_name_are_not_taken_for_its_own(tmp_path, monkeypatch):
+    """A revision in conf/model, or other files in the same folder, leave the params as they are."""
+    poems = pairs(6)
+    first = learnt(poems, tmp_path, lessons="all", controls=[])
+    plain = trained.classifier_factory
+
+    def other(*arguments):
+        factory = plain(*arguments)
+        return lambda texts: replace(
+            factory(texts), identity="another", build=lambda seed: factory(texts).build(seed + 1)
+        )
+
+    monkeypatch.setattr(trained, "classifier_factory", other)
+    second = learnt(poems, tmp_path, lessons="all", controls=[])
+    scores = [
+        {s.poem_id: s.score for s in found if s.detector == "roberta_from_scratch"}
+        for found in (first, second)
+    ]
+    assert scores[0] != scores[1]
+
+
+def test_scores_of_a_lesson_are_read_where_the_stage_left_no_others(tmp_path):
+    poems = pairs(8)
+    found = learnt(poems, tmp_path, controls=[])
+    grid = Grid(poems, halves(poems), Stored((), (), found), resamples=20, seed=0)
+    settings = grid.protocol.of_kind("in_domain")
+    assert all(grid.cell("char_ngrams", setting) is not None for setting in settings)
+
+
 def test_no_lessons_are_learnt_by_default(tmp_path):
     committed = OmegaConf.load(ROOT / "params.yaml").train_roberta.lessons
     assert learnt(pairs(4), tmp_path, lessons=committed) == []
@@ -98,9 +128,7 @@ def test_networks_learn_in_lessons_only_where_asked_and_end_with_no_checkpoint(t
     found = learnt(poems, tmp_path, lessons="all", controls=[])
     assert {s.detector for s in found} == {"char_ngrams", "roberta_from_scratch"}
     assert all(s.score is not None for s in found)
-    assert (
-        not list((tmp_path / "checkpoint").rglob("*")) if (tmp_path / "checkpoint").exists() else 1
-    )
+    assert [path for path in tmp_path.rglob("training/*/*") if path.is_file()] == []
     assert learnt(poems, tmp_path, lessons="all", controls=[]) == found
 
 

@@ -1,8 +1,11 @@
 """Which poems train and which test, in every table."""
 
+from collections import Counter
+
 import pytest
 from detector_fakes import halves, noisy, pairs, scored, written
 
+from shiyan.detectors.evaluate import WITHOUT_SHORT, evaluate_scores
 from shiyan.detectors.grid import Grid, Stored
 from shiyan.detectors.protocol import EVERYBODY, OUT_OF_DOMAIN, Protocol, subset_order
 from shiyan.errors import UserError
@@ -89,6 +92,64 @@ def test_temperatures_go_both_ways_on_p1_for_all_and_for_each_generator():
     warm = next(s for s in found if (s.generator, s.tested_on) == ("a", "1.5"))
     made = [poems[p].generation for p in warm.test if poems[p].generation]
     assert {(g.generator, g.prompt_id, g.temperature) for g in made} == {("a", "P1", 1.5)}
+
+
+def with_some_cooler():
+    """P1 and P2 at 1.0 by a, b and c, and P1 at 0.7 by a and c alone."""
+    poems = {p: poem for p, poem in corpus().items() if not poem.generation}
+    poems |= warmer(corpus(prompts=("P1", "P2"), generators=("a", "b", "c")), 1.0)
+    return poems | warmer(corpus(prompts=("P1",), generators=("a", "c")), 0.7)
+
+
+def written_in(poems, poem_ids):
+    return Counter(
+        (made.generator, made.temperature) for p in poem_ids if (made := poems[p].generation)
+    )
+
+
+def test_all_generators_are_only_those_that_have_the_temperatures_compared():
+    poems = with_some_cooler()
+    found = Protocol.of(poems, halves(poems)).of_kind("temperature")
+    assert {s.generator for s in found} == {EVERYBODY, "a", "c"}
+    for setting in found:
+        if setting.generator == EVERYBODY:
+            degree = float(setting.tested_on)
+            assert written_in(poems, setting.test) == {("a", degree): 4, ("c", degree): 4}
+    of_two = {p: q for p, q in poems.items() if not q.generation or q.generation.generator != "c"}
+    found = Protocol.of(of_two, halves(of_two)).of_kind("temperature")
+    assert {s.generator for s in found} == {"a"}
+
+
+def test_temperatures_of_several_prompts_are_compared_on_the_prompts_that_have_them():
+    poems = {p: poem for p, poem in corpus().items() if not poem.generation}
+    poems |= warmer(corpus(prompts=("P2", "P3"), generators=("a",)), 1.0)
+    poems |= warmer(corpus(prompts=("P2",), generators=("a",)), 0.7)
+    for setting in Protocol.of(poems, halves(poems)).of_kind("temperature"):
+        prompts = {poems[p].generation.prompt_id for p in setting.test if poems[p].generation}
+        assert prompts == {"P2"}
+
+
+def test_no_other_setting_pools_temperatures_or_counts_an_imitation_twice():
+    poems = with_some_cooler()
+    protocol = Protocol.of(poems, halves(poems))
+    others = [s for s in protocol.settings if s.kind != "temperature"]
+    assert {s.kind for s in others} > {"in_domain", "generator", "poet_left_out"}
+    for setting in others:
+        for poem_ids in (setting.test, protocol.lessons[setting.lesson].train):
+            assert {degree for _, degree in written_in(poems, poem_ids)} <= {1.0}
+    d1 = next(s for s in others if s.lesson == "D1")
+    assert written_in(poems, d1.test) == {("a", 1.0): 4, ("b", 1.0): 4, ("c", 1.0): 4}
+
+
+def test_the_stages_numbers_are_of_the_same_poems_as_the_reports():
+    poems = with_some_cooler()
+    short = poems["a-P2-0-1"].model_copy(update={"text": "短"})
+    poems[short.poem_id] = short
+    scores = [s for d in "xy" for s in scored(poems, d, noisy(poems, 1.0, seed=ord(d)))]
+    found = evaluate_scores(scores, poems, halves(poems), resamples=20, seed=0)
+    assert found.metrics["x"]["all"]["n_llm"] == 6 * 4
+    assert found.metrics["x"][WITHOUT_SHORT]["n_llm"] == 6 * 4 - 1
+    assert found.differences["x - y"]["auroc"]["n"] == 4 + 6 * 4
 
 
 def test_what_the_poems_do_not_allow_is_not_there():

@@ -4,9 +4,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from detector_fakes import halves, noisy, pairs
+from detector_fakes import halves, noisy, pairs, scored
 
-from shiyan.detectors.several import of_several, sets_of
+from shiyan.detectors.grid import Grid, Stored
+from shiyan.detectors.protocol import EVERYBODY
+from shiyan.detectors.several import METRICS, of_several, sets_of
+from shiyan.records import Assignment
 
 
 def corpus(n=64, poets=2, prompts=("P1", "P2")):
@@ -50,6 +53,82 @@ def test_a_human_set_and_the_sets_of_its_imitations_are_one_group():
             if sets.labels[i]:
                 seeds = {poems[p].generation.seed_poem_id for p in sets.members[i]}
                 assert seeds == set(people)
+
+
+def tangled(n=64):
+    """Twins by two poets, second samples, poems of no human poem, and imitations that lack."""
+    poems = corpus(n)
+    poems |= {
+        f"{poem_id}-again": poem.model_copy(update={"poem_id": f"{poem_id}-again"})
+        for poem_id, poem in corpus(n, prompts=("P1",)).items()
+        if poem.generation
+    }
+    for i in range(0, n, 5):
+        del poems[f"m-P2-{i}"]
+    folds = halves(poems)
+    for i in range(n):
+        made = poems["m-P1-1"].generation.model_copy(update={"seed_poem_id": None})
+        poem_id = f"loose{i}"
+        poems[poem_id] = poems["m-P1-1"].model_copy(update={"poem_id": poem_id, "generation": made})
+        assert poems[poem_id].group_id == poem_id
+        folds[poem_id] = Assignment(
+            poem_id=poem_id, group_id=poem_id, fold="train" if i % 2 else "test"
+        )
+    return poems, {
+        p: a.model_copy(update={"group_id": "h0"}) if a.group_id == "h4" else a
+        for p, a in folds.items()
+    }
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_sets_that_share_a_group_of_the_split_are_one_group_and_few_do(k, seed):
+    poems, folds = tangled()
+    sets = sets_of(poems, folds, "test", k, seed)
+    held_by: dict[str, set[str]] = {}
+    for members, group in zip(sets.members, sets.groups, strict=True):
+        for poem_id in members:
+            held_by.setdefault(folds[poem_id].group_id, set()).add(group)
+    assert {len(groups) for groups in held_by.values()} == {1}
+    if k == 1:
+        assert all(groups == {group} for group, groups in held_by.items())
+    # 31 groups of human poems and 32 of an LLM's poem each.
+    assert len(set(sets.groups)) >= 63 // k - k
+
+
+def test_of_one_poem_the_numbers_are_those_of_the_detector_itself():
+    poems, folds = tangled()
+    scores = noisy(poems, 1.0)
+    grid = Grid(poems, folds, Stored(scored(poems, "d", scores), ()), resamples=200, seed=3)
+    values = {"d": np.array([scores[p] for p in poems])}
+    found = of_several(values, poems, folds, 1, resamples=200, seed=3)["d"]
+    setting = next(s for s in grid.protocol.of_kind("in_domain") if s.lesson == EVERYBODY)
+    cell = grid.cell("d", setting)
+    assert found.metrics == {metric: cell.of(metric) for metric in METRICS}
+    assert (found.n_human, found.n_llm) == (cell.n_human, cell.n - cell.n_human)
+
+
+def test_poems_without_a_poets_name_are_no_poets_poems():
+    poems = corpus(n=32, poets=2)
+    nameless = [f"h{i}" for i in range(0, 32, 2) if i % 4 == 0]
+    poems |= {p: poems[p].model_copy(update={"author": ""}) for p in nameless}
+    for k, there in ((1, set(nameless)), (2, set())):
+        sets = sets_of(poems, halves(poems), "test", k, seed=0)
+        assert {p for members in sets.members for p in members} & set(nameless) == there
+
+
+def test_sets_are_of_one_temperature():
+    poems = corpus(n=16, poets=1, prompts=("P1",))
+    for poem in [p for p in poems.values() if p.generation]:
+        for degree in (1.0, 0.7):
+            made = poem.generation.model_copy(update={"temperature": degree})
+            poem_id = f"{poem.poem_id}-{degree}"
+            poems[poem_id] = poem.model_copy(update={"poem_id": poem_id, "generation": made})
+        del poems[poem.poem_id]
+    sets = sets_of(poems, halves(poems), "test", 2, seed=0)
+    assert Counter(sets.labels) == {0: 4, 1: 4}
+    made = {poems[p].generation for members in sets.members for p in members} - {None}
+    assert {generation.temperature for generation in made} == {1.0}
 
 
 def test_what_is_left_of_an_author_is_in_no_set():

@@ -203,6 +203,26 @@ def test_a_score_that_is_not_finite_is_refused():
         Threshold.youden([0, 1], [0.1, math.nan], "train")
 
 
+def test_human_poems_that_score_higher_are_named_inverted_also_where_one_llm_poem_is_on_top():
+    scores = [5.0, 6.0, 7.0, 8.0, 0.0, 1.0, 2.0, 3.0, 9.0]
+    threshold = Threshold.youden([0] * 4 + [1] * 5, scores, "train")
+    assert threshold.inverted
+    assert threshold.value == 8.5
+    assert not Threshold.youden([0, 0, 1, 1], [0.1, 0.2, 0.8, 0.9], "train").inverted
+
+
+@pytest.mark.parametrize("low", [0.1, 1e-320, -1.7e308, 1.0 - 2**-53, 5e-324])
+def test_two_neighbouring_scores_are_parted(low):
+    high = math.nextafter(low, math.inf)
+    threshold = Threshold.youden([0, 1], [low, high], "train")
+    assert threshold.predict([low, high]).tolist() == [0, 1]
+
+
+def test_the_largest_scores_are_parted_midway():
+    assert Threshold.youden([0, 1], [-1.7e308, 1.7e308], "train").value == 0
+    assert math.isfinite(Threshold.youden([0, 1], [1.6e308, 1.7e308], "train").value)
+
+
 # --- calibration -----------------------------------------------------------------------
 
 
@@ -236,6 +256,25 @@ def test_calibration_is_finite_on_separable_scores_and_never_turns_a_detector():
     assert platt.probability([0.0]) < 0.5 < platt.probability([1.0])
     inverted = Platt.fit([1, 1, 0, 0], [0.0, 0.1, 0.9, 1.0], "train")
     assert inverted.probability([0.0, 1.0]).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-30, 1e30, 1e305])
+def test_calibration_does_not_mind_how_large_scores_are(factor):
+    labels, scores = [0, 1, 0, 1, 0, 1], np.array([0.1, 0.9, 0.4, 0.6, 0.55, 0.5])
+    plain = Platt.fit(labels, scores, "train").probability(scores)
+    found = Platt.fit(labels, scores * factor, "train").probability(scores * factor)
+    np.testing.assert_allclose(found, plain, rtol=1e-6)
+
+
+def test_the_calibration_error_has_no_interval_and_says_why():
+    """Resampling only adds to the size of each bin's error: the truth would lie below."""
+    rng = np.random.default_rng(0)
+    labels = np.tile([0, 1], 100)
+    found = cell(labels, rng.normal(size=200) + labels).calibration(Platt(1.0, -0.5, "train"))
+    ece, brier = (found[name].estimate(200, 100) for name in ("ece", "brier"))
+    assert (ece.low, ece.high) == (None, None)
+    assert "every bin's error" in ece.reason
+    assert brier.low < brier.value < brier.high
 
 
 def test_brier_by_hand():
@@ -317,6 +356,27 @@ def test_an_interval_holds_the_truth_95_times_in_100(n_groups, metric):
     assert 0.92 <= coverage(n_groups, 2.0, 400, metric, truth) <= 0.98
 
 
+@pytest.mark.parametrize(("n_human", "allowed"), [(20, 1), (80, 4), (100, 5)])
+def test_a_rate_at_few_false_positives_has_no_interval(n_human, allowed):
+    """With under five human poems to accuse the interval leaves the truth out too often."""
+    rng = np.random.default_rng(0)
+    labels = np.tile([0, 1], n_human)
+    sampled = cell(labels, rng.normal(size=2 * n_human) + labels).tpr_at_fpr(0.05)
+    found = sampled.estimate(2 * n_human, n_human)
+    assert found.value is not None
+    if allowed < 5:
+        assert found.low is None
+        assert f"{allowed} of {n_human} human poems may be accused" in found.reason
+    else:
+        assert found.low <= found.value <= found.high
+
+
+def test_an_interval_is_as_wide_as_the_class_of_fewer_groups_makes_it():
+    labels = np.array([0] * 20 + [1] * 20)
+    groups = [*range(20), *([0, 1, 2, 3] * 5)]
+    assert cell(labels, np.arange(40), groups).n_groups == 4
+
+
 # --- what has no value says why -----------------------------------------------------------
 
 
@@ -324,6 +384,14 @@ def test_one_group_gives_a_value_without_an_interval():
     one = cell([0, 1], [0.2, 0.7], ["g", "g"]).auroc().estimate(2, 1)
     assert (one.value, one.low, one.high) == (1.0, None, None)
     assert "1 group" in one.reason
+
+
+@pytest.mark.parametrize("value", [0.1, 0.7, 1e9 / 3, -1e-9])
+def test_equal_values_have_a_mean_without_an_interval(value):
+    found = mean_estimate([value] * 7, list("abcdefg"), resamples=100, seed=0)
+    assert found.value == pytest.approx(value, rel=1e-12)
+    assert (found.low, found.high) == (None, None)
+    assert "same value" in found.reason
 
 
 def test_resamples_that_all_agree_give_no_interval():

@@ -11,11 +11,14 @@ from omegaconf import OmegaConf
 
 from shiyan.commands import report
 from shiyan.config import PathsParams, load_params
+from shiyan.detectors.grid import Grid, Stored
 from shiyan.errors import UserError
 from shiyan.jsonl import write_records
 from shiyan.metrics import Estimate
 from shiyan.records import DetectorScore
-from shiyan.report.of_detection import figures, tables
+from shiyan.report.detection_subsets import table_2
+from shiyan.report.detection_transfer import temperatures, without_poet
+from shiyan.report.of_detection import Run, attacked, figures, several_poems, tables
 from shiyan.report.published import MEAN, published
 from shiyan.report.table import Table
 
@@ -143,15 +146,74 @@ def test_the_published_value_stands_beside_ours(found):
     assert net["AUROC (AIGenPoetry)"] is None
     assert net["AUROC from hard labels (AIGenPoetry)"] == pytest.approx(0.8738)
     (both,) = cells(found["table_2"], generator="all", detector="log_rank")
-    assert both["macro-F1 (AIGenPoetry)"] == pytest.approx(0.6751)
+    assert both["macro-F1 (AIGenPoetry)"] is None, "it pools no generators under one threshold"
+    assert both["macro-F1 (AIGenPoetry, mean of 4 LLMs)"] == pytest.approx(0.6751)
     (row,) = cells(found["table_3"], subset="D5", generator="gpt-4.1", detector="lrr")
     assert row["macro-F1 (AIGenPoetry)"] == pytest.approx(0.5014)
     (row,) = cells(found["table_4"], learnt_from="D6-8", tested_on="D1", detector="lrr")
     assert row["macro-F1 (AIGenPoetry)"] == pytest.approx(0.6097)
 
 
+def test_the_papers_mean_stands_beside_a_mean(found):
+    for name, where in (("table_2", {}), ("table_3", {"subset": "D5"})):
+        of_log_rank = {
+            row["generator"]: row for row in cells(found[name], detector="log_rank", **where)
+        }
+        assert list(of_log_rank) == ["glm-4", "gpt-4.1", "mean of 2", "all"]
+        mean = of_log_rank["mean of 2"]
+        own = [of_log_rank[generator]["macro-F1"] for generator in ("glm-4", "gpt-4.1")]
+        assert mean["macro-F1"].value == pytest.approx(sum(e.value for e in own) / 2)
+        assert mean["macro-F1"].low < mean["macro-F1"].value < mean["macro-F1"].high
+        assert (mean["macro-F1"].n, mean["human"], mean["LLM"]) == (24, 8, 16)
+        printed = mean["macro-F1 (AIGenPoetry)"]
+        assert printed == mean["macro-F1 (AIGenPoetry, mean of 4 LLMs)"] is not None
+        assert of_log_rank["all"]["macro-F1"].value != mean["macro-F1"].value
+
+
+def test_a_mean_says_over_how_many_it_is():
+    poems = {p: q for p, q in pairs(16, generators=("a", "b", "c")).items() if p[:2] != "c-"}
+    # c wrote in the train fold alone.
+    poems |= {p: q for p, q in pairs(16, generators=("c",)).items() if q.label and int(p[5:]) % 2}
+    stored = Stored(scored(poems, "d", noisy(poems, 1.0)), ())
+    grid = Grid(poems, halves(poems), stored, resamples=20, seed=0)
+    table = table_2(grid)
+    (mean,) = cells(table, generator="mean of 3")
+    assert mean["AUROC"].value is not None
+    assert mean["AUROC"].reason.startswith("the mean is over 2 of 3 generators")
+    assert any("mean is over 2 of 3 generators" in note for note in table.notes)
+    only = {p: q for p, q in poems.items() if not q.label or p[:2] == "c-"}
+    only |= {p.replace("c-", "e-"): as_e(q) for p, q in only.items() if q.label}
+    stored = Stored(scored(only, "d", noisy(only, 1.0)), ())
+    none = table_2(Grid(only, halves(only), stored, resamples=20, seed=0))
+    (mean,) = cells(none, generator="mean of 2")
+    assert mean["AUROC"].value is None
+    assert mean["AUROC"].reason == "the mean is over 0 of 2 generators"
+
+
+def as_e(poem):
+    made = poem.generation.model_copy(update={"generator": "e"})
+    update = {"poem_id": poem.poem_id.replace("c-", "e-"), "generation": made}
+    return poem.model_copy(update=update)
+
+
+def test_every_row_says_where_its_threshold_is_from(found):
+    for table in found.values():
+        assert not any("train fold of the same subset" in note for note in table.notes)
+    for table, where, learnt in (
+        ("table_4", {"learnt_from": "D2+4+5", "tested_on": "D1"}, "train:D2+4+5"),
+        ("generator_transfer", {"learnt_from": "glm-4", "tested_on": "gpt-4.1"}, "train:glm-4"),
+        ("leave_one_generator_out", {"tested_on": "glm-4"}, "train:without glm-4"),
+        ("leave_one_poet_out", {"tested_on": "poet1"}, "train:without poet1"),
+        ("table_3", {"subset": "D2", "generator": "glm-4"}, "train:glm-4/D2"),
+        ("detectors", {}, "train:all"),
+    ):
+        (row,) = cells(found[table], detector="log_rank", **where)
+        assert row["threshold from"] == learnt
+
+
 def test_what_a_detector_learnt_from_is_told_and_what_it_must_not_have_seen_is_left_out(found):
-    learnt = {row["detector"]: row["learnt from"] for row in cells(found["table_3"], subset="D2")}
+    rows = cells(found["table_3"], subset="D2", generator="all")
+    learnt = {row["detector"]: row["learnt from"] for row in rows}
     assert learnt == {"log_rank": "threshold", "lrr": "threshold", "fusion": "D2", "roberta": "all"}
     assert {row["learnt from"] for row in cells(found["table_4"], detector="roberta")} == {"D2+4+5"}
     assert not cells(found["leave_one_poet_out"], detector="roberta")
@@ -165,6 +227,28 @@ def test_all_poets_are_pooled_by_calls(found):
     single = [r for r in cells(table, detector="log_rank") if r["tested on"] != "all poets"]
     assert sum(row["human"] for row in single) == 16
     assert min(r["macro-F1"].value for r in single) <= pooled["macro-F1"].value
+    assert pooled["AUROC"] is None, "scores of two lessons do not compare"
+    assert pooled["AUROC from hard labels"].value is not None
+    assert all(r["AUROC from hard labels"].value is not None for r in single)
+
+
+def test_a_group_of_two_poets_is_pooled_once():
+    """h0 and h4 are twins by two poets: their group is tested when either is left out."""
+    poems = pairs(16)
+    for i in range(16):
+        poems[f"h{i}"] = poems[f"h{i}"].model_copy(update={"author": f"poet{i % 8 // 2}"})
+    twins = {
+        p: a.model_copy(update={"group_id": "h0"}) if a.group_id == "h4" else a
+        for p, a in halves(poems).items()
+    }
+    values = noisy(poems, 1.0)
+    stored = Stored(scored(poems, "d", values | {"h0": None}), ())
+    table = without_poet(Grid(poems, twins, stored, resamples=20, seed=0))
+    (pooled,) = cells(table, tested_on="all poets")
+    single = [row for row in cells(table) if row["tested on"] != "all poets"]
+    assert sum(row["human"] for row in single) > 15
+    assert (pooled["human"], pooled["LLM"], pooled["unscored"]) == (15, 16, 1)
+    assert pooled["macro-F1"].n == 31
 
 
 def test_a_difference_names_the_better_only_where_it_is_sure(found):
@@ -180,6 +264,69 @@ def test_a_number_that_is_not_there_has_its_reason_in_the_notes(found):
     rows = cells(table, k=8, detector="log_rank")
     assert rows[0]["AUROC"].value is None
     assert any("no human poem" in note for note in table.notes)
+
+
+def at_temperatures(**degrees: list[float]) -> Grid:
+    """P1 by generators at their temperatures, scored by one detector; 20 human poems."""
+    poems = {p: poem for p, poem in pairs(20).items() if not poem.generation}
+    for generator, own in degrees.items():
+        for poem in [p for p in pairs(20, generators=(generator,)).values() if p.generation]:
+            for degree in own:
+                made = poem.generation.model_copy(update={"temperature": degree})
+                poem_id = f"{poem.poem_id}-{degree:g}"
+                update = {"poem_id": poem_id, "generation": made}
+                poems[poem_id] = poem.model_copy(update=update)
+    stored = Stored(scored(poems, "d", noisy(poems, 1.0)), ())
+    return Grid(poems, halves(poems), stored, resamples=20, seed=0)
+
+
+def test_tables_of_temperatures_compare_the_same_generators():
+    all_of_them, each = temperatures(at_temperatures(a=[1.0, 0.7], b=[1.0], c=[1.0, 0.7]))
+    assert {row["LLM"] for row in cells(all_of_them)} == {20}
+    (told,) = [note for note in all_of_them.notes if note.startswith("All generators")]
+    assert told == "All generators: a, c; without b, of whom a temperature is not there."
+    assert {(row["generator"], row["LLM"]) for row in cells(each)} == {("a", 10), ("c", 10)}
+
+
+def test_of_one_generator_with_temperatures_it_is_told_which():
+    all_of_them, each = temperatures(at_temperatures(a=[1.0, 0.7], b=[1.0]))
+    assert not all_of_them.rows
+    assert {row["generator"] for row in cells(each)} == {"a"}
+
+
+def test_a_table_that_compares_no_temperatures_holds_one_and_says_which():
+    grid = at_temperatures(a=[1.0, 0.7], b=[0.8])
+    assert {row["LLM"] for row in cells(table_2(grid), generator="all")} == {20}
+    assert any(note.endswith("elsewhere: a 1; b 0.8.") for note in table_2(grid).notes)
+    plain = table_2(at_temperatures(a=[1.0], b=[0.8]))
+    assert not any("elsewhere" in note for note in plain.notes)
+
+
+def test_attacks_are_told_of_poems_of_one_temperature():
+    grid = at_temperatures(a=[1.0, 0.7])
+    scores = scored(grid.poems, "d", noisy(grid.poems, 1.0))
+    after = [
+        DetectorScore(poem_id=p, detector="d", score=0.0, attack="line_breaks_removed")
+        for p, poem in grid.poems.items()
+        if poem.generation and grid.assignments[p].fold == "test"
+    ]
+    (row,) = cells(attacked(Run(grid, scores, after)))
+    assert (row["poems"], row["scores changed"]) == (20, 10)
+
+
+def test_poems_that_name_no_author_are_counted_where_they_are_left_out():
+    poems = pairs(8)
+    poems["h2"] = poems["h2"].model_copy(update={"author": ""})
+    stored = Stored(scored(poems, "d", noisy(poems, 1.0)), ())
+    table = several_poems(Grid(poems, halves(poems), stored, resamples=20, seed=0))
+    assert [row["human sets"] for row in cells(table)] == [4, 1, 0, 0]
+    assert any("name no author: 1, in no set" in note for note in table.notes)
+
+
+def test_no_note_says_what_detectors_read_since_params_decide_that(found):
+    told = " ".join(found["attacks"].notes)
+    assert "none where a detector does not read what the attack changes" in told
+    assert "detectors read the body" not in told
 
 
 def test_the_command_writes_csv_and_latex_of_every_table(paths, found, capsys):

@@ -10,10 +10,12 @@ from shiyan.errors import UserError
 from shiyan.records import Generation, Poem
 from shiyan.splits import (
     assign_folds,
+    at_main_temperature,
     class_weights,
     group_poems,
     leave_one_generator_out,
     leave_one_poet_out,
+    main_temperatures,
     subsets_of,
     twins_across_folds,
     up_sampled,
@@ -224,6 +226,51 @@ def test_subsets_have_the_papers_names():
     assert [*subsets_of([human("h"), written("w", "h", "direct", cipai="如梦令")])] == (
         ["all", "m", "direct"]
     )
+
+
+def at(prompt: str, degree: float | None, n: int = 1, generator: str = "m") -> list[Poem]:
+    """n poems to a prompt at a temperature."""
+    found = []
+    for i in range(n):
+        poem = written(f"{generator}-{prompt}-{degree}-{i}", f"h{i}", prompt, generator)
+        made = poem.generation.model_copy(update={"temperature": degree})
+        found.append(poem.model_copy(update={"generation": made}))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("poems", "main"),
+    [
+        # AIGenPoetry: 13 prompts at 1.5, P1 at 0.7 and 0 too.
+        (
+            [*at("P1", 1.5), *at("P2", 1.5), *at("P1", 0.7), *at("P1", 0.0)],
+            {"P1": 1.5, "P2": 1.5},
+        ),
+        # P1 alone, and more replies without a poem where it was hot.
+        ([*at("P1", 0.7, n=5), *at("P1", 1.5, n=3)], {"P1": 1.5}),
+        # Most prompts come first, then the height.
+        ([*at("P1", 1.0), *at("P2", 1.0), *at("P1", 1.5)], {"P1": 1.0, "P2": 1.0}),
+        # A prompt that the main temperature lacks keeps its poems.
+        (
+            [*at("P1", 1.0), *at("P2", 1.0), *at("P1", 0.7), *at("P3", 0.7)],
+            {"P1": 1.0, "P2": 1.0, "P3": 0.7},
+        ),
+    ],
+)
+def test_a_generators_poems_to_a_prompt_are_of_one_temperature(poems, main):
+    assert main_temperatures(poems) == {("m", prompt): t for prompt, t in main.items()}
+    kept = at_main_temperature([human("h0"), *poems])
+    assert [p.poem_id for p in kept] == ["h0"] + [
+        p.poem_id for p in poems if p.generation.temperature == main[p.generation.prompt_id]
+    ]
+    assert at_main_temperature(kept) == kept
+
+
+def test_generators_may_differ_and_a_temperature_not_told_is_the_main_one():
+    poems = [*at("P1", 1.0), *at("P1", 0.7), *at("P1", 0.6, generator="n"), *at("P1", None)]
+    assert at_main_temperature(poems) == [poems[0], *poems[2:]]
+    assert subsets_of(poems)["D1"] == tuple(p.poem_id for p in (poems[0], poems[3], poems[2]))
+    assert subsets_of(poems)["m"] == tuple(p.poem_id for p in (poems[0], poems[3]))
 
 
 def test_leave_one_poet_out_tests_on_the_poet_with_all_imitations():

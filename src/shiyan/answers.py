@@ -364,7 +364,10 @@ def _log_probs(told: Any) -> tuple[tuple[tuple[str, float], ...], ...] | None:
         known = [
             (_text_of(entry.get("token")), float(entry["logprob"]))
             for entry in (top or [])
-            if isinstance(entry, Mapping) and isinstance(entry.get("logprob"), int | float)
+            if isinstance(entry, Mapping)
+            and isinstance(entry.get("logprob"), int | float)
+            # Some servers tell -inf of what they ruled out; untold says as much.
+            and math.isfinite(entry["logprob"])
         ]
         places.append(tuple(sorted(known, key=lambda entry: -entry[1])))
     return tuple(places) if any(places) else None

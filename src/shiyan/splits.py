@@ -246,6 +246,9 @@ def fold_counts(poems: Sequence[Poem], assignments: Sequence[Assignment]) -> dic
 def subsets_of(poems: Iterable[Poem]) -> dict[str, tuple[str, ...]]:
     """Subset name -> poem ids: every human poem, and the LLM poems of the subset.
 
+    LLM poems are those `at_main_temperature`, so that no subset pools temperatures or
+    counts a generator's P1 twice.
+
     `all`; each generator; D1 … D13 for P1 … P13 (any other prompt by its own name);
     the merges of Table 4 whose prompts are all there; and, where there are several
     generators, `generator/D1` … for each of these. Human poems are the other class
@@ -254,7 +257,7 @@ def subsets_of(poems: Iterable[Poem]) -> dict[str, tuple[str, ...]]:
     """
     human: list[str] = []
     written: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for poem in poems:
+    for poem in at_main_temperature(poems):
         if poem.generation is None:
             human.append(poem.poem_id)
         else:
@@ -281,6 +284,42 @@ def subsets_of(poems: Iterable[Poem]) -> dict[str, tuple[str, ...]]:
 
 def _in(cell: tuple[str, str], generators: Collection[str], prompts: Collection[str]) -> bool:
     return cell[0] in generators and cell[1] in prompts
+
+
+def at_main_temperature(poems: Iterable[Poem]) -> list[Poem]:
+    """The human poems, and each generator's poems to a prompt at one temperature.
+
+    The others are there to compare temperatures (AIGenPoetry, Tables 5 and 6). A poem
+    whose temperature was not told is taken to be at the main one.
+    """
+    poems = list(poems)
+    main = main_temperatures(poems)
+    return [
+        poem
+        for poem in poems
+        if (made := poem.generation) is None
+        or made.temperature is None
+        or made.temperature == main[made.generator, made.prompt_id]
+    ]
+
+
+def main_temperatures(poems: Iterable[Poem]) -> dict[tuple[str, str], float]:
+    """(generator, prompt) -> the temperature whose poems are the generator's to the prompt.
+
+    It is the one at which the generator wrote to most prompts, of several such the
+    highest: 1.5 in AIGenPoetry, with P1 alone too. Poems are not counted, since a high
+    temperature leaves more replies without one.
+    """
+    told: dict[tuple[str, str], set[float]] = defaultdict(set)
+    for poem in poems:
+        made = poem.generation
+        if made is not None and made.temperature is not None:
+            told[made.generator, made.prompt_id].add(made.temperature)
+    prompts = Counter((cell[0], degree) for cell, degrees in told.items() for degree in degrees)
+    return {
+        cell: max((prompts[cell[0], degree], degree) for degree in degrees)[1]
+        for cell, degrees in told.items()
+    }
 
 
 def subset_name(prompt_id: str) -> str:

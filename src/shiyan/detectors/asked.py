@@ -23,6 +23,11 @@ LETTERS = ("A", "B")
 TOP = 20
 """Most likely tokens that a server is asked for at each place; no common server gives more."""
 
+LEAST_LEFT = 1e-6
+"""Probability that a server's rounded log-probabilities may leave to tokens untold."""
+LONE_LETTER = re.compile(r"(?<![A-Za-z])(A(?! [a-z])|B)(?![A-Za-z])")
+NAMED_ANSWER = re.compile(r"(?:答案|[Aa]nswer)(?:是|为| is)?[^\w\n]*([AB])(?![A-Za-z])")
+
 NOT_ASKED = "not asked about: zero_shot_score.asked.poems limits it"
 
 LogProbabilities = Sequence[Sequence[tuple[str, float]]]
@@ -85,7 +90,9 @@ def ask(
                 questions = [
                     question
                     for poem in chosen.values()
-                    for question in _questions(poem, shots, examples, params, texts)
+                    for question in _questions(
+                        poem, shots, _others(poem, examples, assignments), params, texts
+                    )
                 ]
                 answers = _answers(chat, questions, params.log_probabilities)
                 scores, how = _scores(detector, chosen, questions, answers)
@@ -151,6 +158,21 @@ def shown_examples(
     return found
 
 
+def _others(
+    poem: Poem,
+    examples: Mapping[int, Sequence[Example]],
+    assignments: Mapping[str, Assignment],
+) -> dict[int, list[Example]]:
+    """The examples but the poem itself and all of its group, its near-duplicates too."""
+    own = {poem.group_id}
+    if (assignment := assignments.get(poem.poem_id)) is not None:
+        own.add(assignment.group_id)
+    return {
+        label: [e for e in of_label if own.isdisjoint((e.poem.group_id, e.group))]
+        for label, of_label in examples.items()
+    }
+
+
 def _questions(
     poem: Poem,
     shots: int,
@@ -180,15 +202,10 @@ def _request(
         letter_of[0]: texts["human"].replace("{letter}", letter_of[0]),
         letter_of[1]: texts["llm"].replace("{letter}", letter_of[1]),
     }
-    # A poem never stands among its own examples, nor does another of its group.
-    usable = {
-        label: [e for e in examples[label] if poem.group_id not in (e.poem.group_id, e.group)]
-        for label in (0, 1)
-    }
     shown = [
-        (usable[label][number].poem, letter_of[label])
+        (examples[label][number].poem, letter_of[label])
         for number, label in product(range(shots), (0, 1))
-        if number < len(usable[label])
+        if number < len(examples[label])
     ]
     told = "\n".join(
         texts["example"].replace("{letter}", letter).replace("{poem}", parser.normalised(p.text))
@@ -224,13 +241,16 @@ def other(letter: str) -> str:
 def log_odds(places: LogProbabilities, llm_letter: str) -> float | None:
     """ln p(LLM) - ln p(human) at the first place where a letter is the likeliest token.
 
-    A letter that is not among the tokens told is as unlikely as the least likely of
-    them at most, and is taken for that: the log-odds are then a lower bound of their size.
+    A letter that is not among the tokens told is as likely as the least likely of them at
+    most, and as what they leave of 1, and is taken for that: the log-odds are then a lower
+    bound of their size.
     """
     for place in places:
-        letters = _letters(place)
-        if place and letters and _letter_of(place[0][0]):
-            floor = min(log_p for _, log_p in place)
+        told = [(token, log_p) for token, log_p in place if math.isfinite(log_p)]
+        letters = _letters(told)
+        if letters and _letter_of(told[0][0]):
+            left = max(1 - sum(math.exp(log_p) for _, log_p in told), LEAST_LEFT)
+            floor = min(math.log(left), *(log_p for _, log_p in told))
             return letters.get(llm_letter, floor) - letters.get(other(llm_letter), floor)
     return None
 
@@ -239,7 +259,7 @@ def _letters(place: Sequence[tuple[str, float]]) -> dict[str, float]:
     """ln of each letter's probability, its spellings (" A", "A.") together."""
     found: dict[str, list[float]] = {}
     for token, log_p in place:
-        if (letter := _letter_of(token)) and math.isfinite(log_p):
+        if letter := _letter_of(token):
             found.setdefault(letter, []).append(math.exp(log_p))
     return {letter: math.log(sum(ps)) for letter, ps in found.items() if sum(ps) > 0}
 
@@ -250,8 +270,15 @@ def _letter_of(token: str) -> str | None:
 
 
 def verdict(answer: str, llm_letter: str) -> float | None:
-    """1 for an LLM, -1 for a person, None where the answer names no letter or both."""
-    named = {letter for letter in LETTERS if letter in answer.upper()}
+    """1 for an LLM, -1 for a person, None where the answer names no letter or both.
+
+    A letter that belongs to a word (AI, human, the article in "A human wrote it") is none;
+    one that is named as the answer goes before others.
+    """
+    bare = _letter_of(answer)
+    named = {bare} if bare else set(NAMED_ANSWER.findall(answer))
+    if len(named) != 1:
+        named = set(LONE_LETTER.findall(answer))
     if len(named) != 1:
         return None
     return 1.0 if named == {llm_letter} else -1.0

@@ -22,6 +22,7 @@ from shiyan.errors import UserError
 from shiyan.jsonl import replacing
 from shiyan.metrics import (
     CLASSES,
+    FEWEST_ACCUSED,
     Cell,
     Draws,
     Estimate,
@@ -30,6 +31,7 @@ from shiyan.metrics import (
     Platt,
     Sampled,
     Threshold,
+    fewest_groups,
     lacks,
     roc,
 )
@@ -43,7 +45,7 @@ CALIBRATED = ("brier", "ece")
 OWN_LABELS = "macro_f1_of_own_labels"
 """Of a trained detector: by the labels that it gives itself, no threshold chosen."""
 BORDERS = {"char_ngrams_forest": 0.5}
-"""Score from which a trained detector says LLM; 0 of all others, for log odds and margins."""
+"""Score above which a trained detector says LLM; 0 of all others, for log odds and margins."""
 COMPARED = ("auroc", "macro_f1")
 BASELINE = "D1"
 """The subset that every D_i of a generator is compared with."""
@@ -55,7 +57,8 @@ MADE = {
     "threshold_rule": "Youden's J on the train fold of the same subset, midway between scores",
     "macro_f1": "classes weigh equally; macro_f1_unweighted: as they occur",
     OWN_LABELS: "by the labels that a trained detector gives itself, no threshold chosen",
-    "tpr_at_fpr": "point of the test fold's ROC curve, not interpolated",
+    "tpr_at_fpr": "point of the test fold's ROC curve, not interpolated; an interval where "
+    f"{FEWEST_ACCUSED} human poems or more may be accused",
     "calibration": "logistic (Platt, 1999) on the train fold; ece: 10 equal bins",
     "interval": "95 %, percentile bootstrap over groups, widened for few groups",
 }
@@ -187,7 +190,7 @@ def _evaluation(table: _Table, poems: Mapping[str, Poem], trained: bool) -> Eval
         notices += _notices(detector, metrics[detector])
     return Evaluation(
         metrics,
-        _differences(table),
+        _differences(table, subsets[0]),
         roc_rows,
         _distribution_rows(table),
         notices,
@@ -220,7 +223,7 @@ def evaluated_subsets(poems: Mapping[str, Poem]) -> dict[str, tuple[str, ...]]:
     found = subsets_of(poems.values())
     short = {p.poem_id for p in poems.values() if p.generation and len(lines(p.text)) < 3}
     if short:
-        found[WITHOUT_SHORT] = tuple(poem_id for poem_id in poems if poem_id not in short)
+        found[WITHOUT_SHORT] = tuple(p for p in found["all"] if p not in short)
     return found
 
 
@@ -324,7 +327,7 @@ def measured(
         border: see BORDERS.
     """
     n_human = int((test.labels == 0).sum())
-    n_groups = len(np.unique(test.columns))
+    n_groups = fewest_groups(test.labels, test.columns)
     result = CellResult(len(test.labels), n_groups, test.n_unscored, n_human)
     if lacking := unusable(train.labels, train.scores):
         needed = (*AT_THRESHOLD, *CALIBRATED, "threshold")
@@ -336,7 +339,8 @@ def measured(
         return result
     cell = Cell(test.labels, test.scores, test.columns, draws)
     result.sampled["auroc"] = cell.auroc()
-    own = Threshold(border, "own", "nothing")
+    # On the border itself scikit-learn and an argmax say human.
+    own = Threshold(float(np.nextafter(border, np.inf)), "own", "nothing")
     result.sampled[OWN_LABELS] = cell.at_threshold(own)["macro_f1"]
     for name, limit in FALSE_POSITIVE_RATES.items():
         result.sampled[name] = cell.tpr_at_fpr(limit)
@@ -364,7 +368,7 @@ def _put_against_baseline(
                 )
 
 
-def _differences(table: _Table) -> dict[str, dict[str, Any]]:
+def _differences(table: _Table, whole: _Subset) -> dict[str, dict[str, Any]]:
     """Each pair of detectors on the poems that both scored."""
     differences: dict[str, dict[str, Any]] = {}
     computed: dict[tuple[str, bytes], CellResult] = {}
@@ -373,9 +377,9 @@ def _differences(table: _Table) -> dict[str, dict[str, Any]]:
     def result_of(detector: str, both: NDArray[np.bool_]) -> CellResult:
         key = detector, both.tobytes()
         if key not in computed:
-            rows = (np.flatnonzero(both & (table.is_test == test)) for test in (False, True))
-            computed[key] = _result(table, detector, _Subset("all", *rows))
-            computed[key].n_unscored = int((table.is_test & ~both).sum())
+            train, test = (rows[both[rows]] for rows in (whole.train, whole.test))
+            computed[key] = _result(table, detector, _Subset(whole.name, train, test))
+            computed[key].n_unscored = len(whole.test) - len(test)
         return computed[key]
 
     for a, b in combinations(table.scores, 2):
@@ -387,8 +391,10 @@ def _differences(table: _Table) -> dict[str, dict[str, Any]]:
                 difference = ours.sampled[metric].minus(theirs.sampled[metric])
                 found[metric] = ours.estimate(metric, difference)
             else:
-                ours.reasons.setdefault(metric, theirs.reasons.get(metric, ""))
-                found[metric] = ours.estimate(metric, None)
+                reason = ours.reasons.get(metric) or theirs.reasons.get(metric)
+                found[metric] = Estimate(
+                    None, None, None, ours.n, ours.n_unscored, reason
+                ).as_dict()
         differences[f"{a} - {b}"] = found
     return differences
 
@@ -439,15 +445,16 @@ def _notices(detector: str, cells: Mapping[str, Mapping[str, Any]]) -> list[str]
         for subset, cell in cells.items()
         if cell["auroc"]["value"] is not None and cell["auroc"]["value"] < 0.5
     ]
-    inverted = [subset for subset, cell in cells.items() if cell["threshold"]["inverted"]]
     lacking = [why for cell in cells.values() if (why := cell["threshold"].get("reason"))]
     notices = [f"{detector}: {'; '.join(lacking)}"] if lacking else []
     if under:
         notices.append(f"{detector}: AUROC under 50, and left so, on {', '.join(under)}")
-    if inverted:
+    thresholds = {subset: cell["threshold"] for subset, cell in cells.items()}
+    useless = [s for s, t in thresholds.items() if t["inverted"] and t["value"] is None]
+    if useless:
         notices.append(
             f"{detector}: no threshold of the train fold helps, so every poem is called a "
-            f"person's, on {', '.join(inverted)}"
+            f"person's, on {', '.join(useless)}"
         )
     return notices
 

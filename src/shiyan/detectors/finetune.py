@@ -251,6 +251,11 @@ def _device() -> Any:
     return torch.device("cpu")
 
 
+def device_name() -> str:
+    """Where networks are trained and read: cuda or cpu."""
+    return str(_device())
+
+
 def _balanced(labels: Labels, recipe: Recipe) -> tuple[Rows, Floats]:
     """The rows of an epoch, and every row's weight; the classes weigh equally in one or other."""
     known = labels.tolist()
@@ -446,6 +451,6 @@ def _key(
         "classifier": classifier.identity,
         "max_tokens": classifier.max_tokens,
         "recipe": asdict(recipe),
-        "device": str(_device()),
+        "device": device_name(),
         "versions": [version("torch"), version("transformers")],
     }

@@ -98,7 +98,7 @@ def _left_out(table: Mapping[str, Floats], corpus: Corpus) -> dict[str, str]:
     found = {}
     for name, column in table.items():
         scored = column[train][np.isfinite(column[train])]
-        if len(scored) < len(train) / 2:
+        if not len(scored) or len(scored) < len(train) / 2:
             found[name] = f"{len(scored)} of {len(train)} train poems are scored"
         elif np.ptp(scored) == 0:
             found[name] = "all its scores of train poems are equal"

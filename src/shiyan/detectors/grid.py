@@ -137,7 +137,7 @@ class Grid:
             return self._fused_in(setting.lesson)[0]
         if detector in self.untrained:
             return self.untrained[detector]
-        if self.learnt_on(detector, setting) == EVERYBODY:
+        if self.learnt_on(detector, setting) == EVERYBODY and detector in self.trained:
             return self.trained[detector]
         return self.lessons.get(setting.lesson, {}).get(detector)
 

@@ -4,7 +4,8 @@ A *lesson* is a choice of poems to learn from; a *setting* tests what was learnt
 lesson on some poems. A detector without training learns its threshold alone. Several
 settings share a lesson: Table 4 tests what was learnt from D2+4+5 on five subsets.
 
-Poems of a lesson and of its tests never share a group.
+Poems of a lesson and of its tests never share a group. But for the settings that compare
+temperatures, LLM poems are those of `splits.at_main_temperature`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from shiyan.records import Assignment, Fold, Poem
 from shiyan.splits import (
     MERGES,
     HeldOut,
+    at_main_temperature,
     leave_one_generator_out,
     leave_one_poet_out,
     subset_name,
@@ -78,9 +80,10 @@ class Protocol:
         no temperatures with one temperature.
         """
         every = list(poems.values())
+        main = at_main_temperature(every)
         folds = {poem_id: assignments[poem_id].fold for poem_id in poems}
         groups = {poem_id: assignments[poem_id].group_id for poem_id in poems}
-        subsets = subsets_of(every)
+        subsets = subsets_of(main)
         train = {name: _of_fold(ids, folds, "train") for name, ids in subsets.items()}
         tests = {name: _of_fold(ids, folds, "test") for name, ids in subsets.items()}
         settings = [*_within(tests, _generators(every)), *_across(tests, _generators(every))]
@@ -88,8 +91,8 @@ class Protocol:
             train[name] = learnt
             settings += found
         left_out: tuple[tuple[Kind, Iterable[HeldOut]], ...] = (
-            ("generator_left_out", leave_one_generator_out(every, folds)),
-            ("poet_left_out", leave_one_poet_out(every, groups)),
+            ("generator_left_out", leave_one_generator_out(main, folds)),
+            ("poet_left_out", leave_one_poet_out(main, groups)),
         )
         for kind, held_outs in left_out:
             for held in held_outs:
@@ -135,23 +138,16 @@ def _temperatures(
 ) -> Iterator[tuple[str, tuple[str, ...], list[Setting]]]:
     """(lesson, its poems, settings) from each temperature to each (Tables 5 and 6).
 
-    On P1, as in the paper, where it is there.
+    On P1, as in the paper, where it is there. Over all generators where two or more wrote
+    at the temperatures, and then over these alone.
     """
-    prompts = {poem.generation.prompt_id for poem in poems if poem.generation}
-    chosen = {"P1"} if "P1" in prompts else prompts
     human = [poem.poem_id for poem in poems if poem.generation is None]
-    for generator in (EVERYBODY, *_generators(poems)):
-        written: dict[float, list[str]] = {}
-        for poem in poems:
-            made = poem.generation
-            if made is None or made.temperature is None or made.prompt_id not in chosen:
-                continue
-            if generator in (EVERYBODY, made.generator):
-                written.setdefault(made.temperature, []).append(poem.poem_id)
-        if len(written) < 2:
-            continue
+    by_generator = {g: _comparable(cells) for g, cells in sorted(_by_temperature(poems).items())}
+    several = {g: written for g, written in by_generator.items() if written}
+    whose = {EVERYBODY: _comparable(several.values())} if len(several) > 1 else {}
+    for generator, written in (whose | several).items():
         tests = {t: _of_fold((*human, *ids), folds, "test") for t, ids in written.items()}
-        for trained_on in sorted(written, reverse=True):
+        for trained_on in written:
             of_whom = "" if generator == EVERYBODY else f"{generator}, "
             name = f"{of_whom}temperature {trained_on:g}"
             train = _of_fold((*human, *written[trained_on]), folds, "train")
@@ -162,9 +158,37 @@ def _temperatures(
                     Setting(
                         "temperature", name, generator, f"{trained_on:g}", f"{tested_on:g}", ids
                     )
-                    for tested_on, ids in sorted(tests.items(), reverse=True)
+                    for tested_on, ids in tests.items()
                 ],
             )
+
+
+def _by_temperature(poems: Sequence[Poem]) -> dict[str, list[dict[float, list[str]]]]:
+    """Generator -> for each prompt, temperature -> poem ids."""
+    prompts = {poem.generation.prompt_id for poem in poems if poem.generation}
+    cells: dict[str, dict[str, dict[float, list[str]]]] = {}
+    for poem in poems:
+        made = poem.generation
+        if made is None or made.temperature is None:
+            continue
+        if "P1" in prompts and made.prompt_id != "P1":
+            continue
+        of_prompt = cells.setdefault(made.generator, {}).setdefault(made.prompt_id, {})
+        of_prompt.setdefault(made.temperature, []).append(poem.poem_id)
+    return {generator: list(of_prompt.values()) for generator, of_prompt in cells.items()}
+
+
+def _comparable(cells: Iterable[Mapping[float, Sequence[str]]]) -> dict[float, list[str]]:
+    """Temperature -> poem ids, the highest first, of the cells that have several.
+
+    Every such cell has all the temperatures, so that two of them differ in nothing else;
+    empty where fewer than two are common to all.
+    """
+    several = [written for written in cells if len(written) > 1]
+    shared = set.intersection(*map(set, several)) if several else set()
+    if len(shared) < 2:
+        return {}
+    return {t: [p for written in several for p in written[t]] for t in sorted(shared, reverse=True)}
 
 
 def _generators(poems: Iterable[Poem]) -> list[str]:

@@ -4,14 +4,18 @@ The score of a set of k poems is the mean of their scores: log-odds add up where
 are independent given their author, and a mean orders sets of one size as the sum does.
 
 A human set is k poems of one poet. An LLM's set is k poems by one generator to one
-prompt, the imitations of a human set where they are all there. A human set and the sets
-of its imitations are one group, which the bootstrap takes or leaves as a whole, as it
-does with a poem and its imitations. Sets are disjoint; how they are drawn is a matter of
-chance, so they are drawn several times and the numbers are means over the draws.
+prompt, the imitations of a human set where they are all there. Poems of a group of the
+split (a poem and its imitations, twins, the ci of a cipai) are never independent of each
+other, so a human set ties the groups of its poems to one, groups of which no human set
+holds a poem are tied by k, and every set lies within such a group of groups: the bootstrap
+takes or leaves it as a whole. Of one poem it is the group itself.
+
+Sets are disjoint; how they are drawn is a matter of chance, so they are drawn several
+times and the numbers are means over the draws.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +23,8 @@ import numpy as np
 from shiyan.detectors.evaluate import CellResult, Scored, measured
 from shiyan.metrics import Draws, Estimate, Floats, Sampled
 from shiyan.records import Assignment, Fold, Poem
-from shiyan.splits import FOLDS
+from shiyan.splits import FOLDS, at_main_temperature
+from shiyan.twins import root
 
 SIZES = (1, 2, 4, 8)
 DRAWS_OF_SETS = 10
@@ -33,7 +38,8 @@ class Sets:
     Attributes:
         members: poem ids of each set.
         labels: 1 = LLM, one a set.
-        groups: of each set; a human set and its imitations share one.
+        groups: of each set; poems of two sets share a group of the split only where the sets
+            share theirs.
     """
 
     members: tuple[tuple[str, ...], ...]
@@ -41,42 +47,118 @@ class Sets:
     groups: tuple[str, ...]
 
 
+_Written = tuple[str, str | None]
+"""An LLM's poem and the human poem that it imitates."""
+
+
+@dataclass(frozen=True)
+class _Authors:
+    """Whose poems stand in a fold, and in which group of the split; ids in order.
+
+    Attributes:
+        human: poet -> poem ids; "" for those that name none.
+        llm: (generator, prompt, group) -> their poems.
+    """
+
+    human: Mapping[str, Sequence[str]]
+    llm: Mapping[tuple[str, str, str], Sequence[_Written]]
+    group_of_human: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls, poems: Mapping[str, Poem], assignments: Mapping[str, Assignment], fold: Fold
+    ) -> "_Authors":
+        human: dict[str, list[str]] = {}
+        llm: dict[tuple[str, str, str], list[_Written]] = {}
+        group_of_human: dict[str, str] = {}
+        for poem in sorted(at_main_temperature(poems.values()), key=lambda poem: poem.poem_id):
+            assignment = assignments[poem.poem_id]
+            if assignment.fold != fold:
+                continue
+            if made := poem.generation:
+                whose = (made.generator, made.prompt_id, assignment.group_id)
+                llm.setdefault(whose, []).append((poem.poem_id, made.seed_poem_id))
+            else:
+                human.setdefault(poem.author, []).append(poem.poem_id)
+                group_of_human[poem.poem_id] = assignment.group_id
+        return cls(human, llm, group_of_human)
+
+
 def sets_of(
     poems: Mapping[str, Poem], assignments: Mapping[str, Assignment], fold: Fold, k: int, seed: int
 ) -> Sets:
-    """Draw sets of k; what is left of an author with fewer than k poems is in no set."""
+    """Draw sets of k; what is left of an author with fewer than k poems is in no set.
+
+    Neither are human poems without an author's name, but for k = 1.
+    """
+    return _drawn(_Authors.of(poems, assignments, fold), k, seed)
+
+
+def _drawn(authors: _Authors, k: int, seed: int) -> Sets:
     rng = random.Random(seed)
-    inside = [poem for poem in poems.values() if assignments[poem.poem_id].fold == fold]
-    by_poet: dict[str, list[str]] = {}
-    by_llm: dict[tuple[str, str], dict[str, str]] = {}
-    loose: dict[tuple[str, str], list[str]] = {}
-    for poem in sorted(inside, key=lambda poem: poem.poem_id):
-        if poem.generation is None:
-            by_poet.setdefault(poem.author, []).append(poem.poem_id)
-            continue
-        author = (poem.generation.generator, poem.generation.prompt_id)
-        seed_poem = poem.generation.seed_poem_id
-        imitations = by_llm.setdefault(author, {})
-        if seed_poem is not None and seed_poem not in imitations:
-            imitations[seed_poem] = poem.poem_id
-        else:
-            loose.setdefault(author, []).append(poem.poem_id)
-    drawn: list[tuple[tuple[str, ...], int, str]] = []
-    for poet, own in sorted(by_poet.items()):
-        for number, members in enumerate(_chunks(own, k, rng)):
-            group = f"{poet}|{number}"
-            drawn.append((members, 0, group))
-            for imitations in by_llm.values():
-                if all(member in imitations for member in members):
-                    drawn.append((tuple(imitations.pop(m) for m in members), 1, group))
-    for author in sorted(by_llm.keys() | loose.keys()):
-        rest = [*by_llm.get(author, {}).values(), *loose.get(author, [])]
-        for number, members in enumerate(_chunks(rest, k, rng)):
-            drawn.append((members, 1, "|".join((*author, str(number)))))
+    human = [
+        members
+        for poet, own in sorted(authors.human.items())
+        if poet or k == 1
+        for members in _chunks(own, k, rng)
+    ]
+    tied = _tied(authors, human, k, rng)
+    drawn = [(members, 0, tied[authors.group_of_human[members[0]]]) for members in human]
+    people: dict[str, list[tuple[str, ...]]] = {}
+    for members, _, group in drawn:
+        people.setdefault(group, []).append(members)
+    llm: dict[tuple[str, str, str], list[_Written]] = {}
+    for (generator, prompt, group), own in authors.llm.items():
+        llm.setdefault((generator, prompt, tied[group]), []).extend(own)
+    for (*_, group), written in sorted(llm.items()):
+        sets = _llm_sets(written, people.get(group, []), k, rng)
+        drawn += [(members, 1, group) for members in sets]
     return Sets(*(tuple(column) for column in zip(*drawn, strict=True))) if drawn else NO_SETS
 
 
 NO_SETS = Sets((), (), ())
+
+
+def _tied(
+    authors: _Authors, human: Iterable[Sequence[str]], k: int, rng: random.Random
+) -> dict[str, str]:
+    """Group of the split -> the group that it is tied into.
+
+    The groups beside the human sets are tied by k, once for all LLMs and prompts: were each
+    to draw its own sets there, they would soon tie all groups to one.
+    """
+    of_llms = (group for *_, group in authors.llm)
+    parent = {group: group for group in sorted({*authors.group_of_human.values(), *of_llms})}
+    held = [[authors.group_of_human[poem_id] for poem_id in members] for members in human]
+    rest = sorted(parent.keys() - {group for groups in held for group in groups})
+    for groups in (*held, *_chunks(rest, k, rng)):
+        _tie(parent, groups)
+    return {group: root(parent, group) for group in parent}
+
+
+def _tie(parent: dict[str, str], groups: Iterable[str]) -> None:
+    first, *others = sorted({root(parent, group) for group in groups})
+    for other in others:
+        parent[other] = first
+
+
+def _llm_sets(
+    written: Iterable[_Written], human: Iterable[Sequence[str]], k: int, rng: random.Random
+) -> list[tuple[str, ...]]:
+    """Sets of poems by one generator to one prompt: imitations of human sets, then the rest."""
+    imitations: dict[str, str] = {}
+    rest: list[str] = []
+    for poem_id, seed_poem in written:
+        if seed_poem is None or seed_poem in imitations:
+            rest.append(poem_id)
+        else:
+            imitations[seed_poem] = poem_id
+    whole = [
+        tuple(imitations.pop(member) for member in members)
+        for members in human
+        if all(member in imitations for member in members)
+    ]
+    return whole + _chunks([*imitations.values(), *rest], k, rng)
 
 
 def _chunks(poem_ids: Sequence[str], k: int, rng: random.Random) -> list[tuple[str, ...]]:
@@ -112,10 +194,11 @@ def of_several(
         values: a detector's scores in the order of `poems`, NaN where there is none.
     """
     row_of = {poem_id: row for row, poem_id in enumerate(poems)}
+    authors = [_Authors.of(poems, assignments, fold) for fold in FOLDS]
     times = DRAWS_OF_SETS if k > 1 else 1
     drawn = []
     for number in range(times):
-        train, test = (sets_of(poems, assignments, fold, k, seed + number) for fold in FOLDS)
+        train, test = (_drawn(of_fold, k, seed + number) for of_fold in authors)
         draws = Draws.of(test.groups, -(-resamples // times), seed + number)
         drawn.append((train, test, draws))
     return {

@@ -32,6 +32,8 @@ MIN_DOCUMENTS = 2
 SMALL = 20
 """Of fewer poems than this, n-grams of a single poem are kept, or none might remain."""
 TREES = 200
+FORMULAS = 1
+"""Raised where a score of these detectors changes, so that kept ones are not taken for new."""
 
 LAYOUT = (
     "lines",

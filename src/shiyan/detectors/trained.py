@@ -182,8 +182,8 @@ def train_lessons(
                 for poem_id in chosen
             },
         )
-        for name, learn in _lesson_learners(lesson.name, corpus, params, models, cache):
-            fitted = _kept_or_fitted(name, learn, corpus, params, cache)
+        for name, model, learn in _lesson_learners(lesson.name, corpus, params, models, cache):
+            fitted = _kept_or_fitted(name, model, learn, corpus, params, cache)
             found += [
                 score.model_copy(update={"setting": lesson.name})
                 for score in as_records(name, corpus, fitted)
@@ -193,15 +193,18 @@ def train_lessons(
 
 def _lesson_learners(
     lesson: str, corpus: Corpus, params: TrainRobertaParams, models: Models, cache: WorkCache
-) -> Iterator[tuple[str, Learner]]:
+) -> Iterator[tuple[str, str, Learner]]:
+    """(detector, what it is before it learns, learner)."""
     for control in control_names(params):
-        yield control, surface.learner(control, corpus, params.ngram, params.seed, {})
+        learn = surface.learner(control, corpus, params.ngram, params.seed, {})
+        yield control, f"formulas {surface.FORMULAS}", learn
     if params.lessons == "all":
         for network, (factory, recipe) in networks_of(params, models).items():
             kept = Kept()
             name = f"{network} {lesson}"
             yield (
                 network,
+                factory(corpus.texts_of(corpus.rows(train=True))).identity,
                 finetune.learner(name, factory, corpus, recipe, cache, kept, lambda point: None),
             )
             if kept.checkpoint is not None:
@@ -210,12 +213,20 @@ def _lesson_learners(
 
 
 def _kept_or_fitted(
-    name: str, learn: Learner, corpus: Corpus, params: TrainRobertaParams, cache: WorkCache
+    name: str,
+    model: str,
+    learn: Learner,
+    corpus: Corpus,
+    params: TrainRobertaParams,
+    cache: WorkCache,
 ) -> Fitted:
     """The detector's scores of a lesson's poems: those kept in the cache, or new ones."""
     parts = [corpus.texts, corpus.labels.tolist(), corpus.groups, corpus.is_train.tolist()]
     key = {
         "detector": name,
+        # A model's name or folder in params says nothing of the weights there.
+        "model": model,
+        "device": finetune.device_name(),
         "data": hashlib.sha256(repr(parts).encode()).hexdigest(),
         "params": params.model_dump(mode="json", exclude={"lessons", "resamples", "controls"}),
         "versions": {library: version(library) for library in LIBRARIES},

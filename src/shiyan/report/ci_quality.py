@@ -42,11 +42,11 @@ def table_3(ci: Document, quality: Document, published: Sequence[Document]) -> T
         name = f"{row['model']} form_aware (CCiV)"
         rows.append([name, "mean of three", *formal_cells, *means, None, None])
     names = [ENGLISH[name] for name in CI_QUALITY.names]
+    estimates = ["structure, standard form", "tone, standard form", *names]
     return Table(
         "table_3",
         "Form, % of ci, and quality, 1-5 by LLM judges (CCiV, Table 3).",
-        ["source", "judge", "structure, standard form", "tone, standard form", *names]
-        + [f"{name}, mean ± 1.96 SE" for name in names],
+        ["source", "judge", *estimates, *(f"{name}, mean ± 1.96 SE" for name in names)],
         rows,
         [
             "[95 % interval], bootstrap over poems; ± 1.96 standard errors over all judged "
@@ -55,6 +55,7 @@ def table_3(ci: Document, quality: Document, published: Sequence[Document]) -> T
             "The rubric's text is the project's own (conf/prompt/ci_quality.yaml): the paper's "
             "stands in a figure that its text does not give.",
         ],
+        estimates=estimates,
     )
 
 
@@ -102,6 +103,7 @@ def agreement(quality: Document) -> Table:
         ["what", "of", "dimension", "value", "n", "remarks"],
         rows,
         ["Alpha for interval data, by NLTK; 1 is full agreement, 0 what chance gives."],
+        estimates=["value"],
     )
 
 
@@ -135,6 +137,7 @@ def form_and_quality(paths: PathsParams, made: Document) -> Table:
             "[95 % interval], bootstrap over cipai and human poems; LLM ci only, of all models "
             "and prompts."
         ],
+        estimates=["rho"],
     )
 
 

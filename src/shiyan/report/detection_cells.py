@@ -1,19 +1,24 @@
 """What the tables of detectors have in common: cells, notes, and which settings they show."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from shiyan.detectors.evaluate import MADE, OWN_LABELS, CellResult
 from shiyan.detectors.grid import Grid
 from shiyan.detectors.protocol import EVERYBODY, Setting, subset_order
 from shiyan.metrics import Estimate
-from shiyan.report.published import MEAN, published
+from shiyan.records import Poem
 from shiyan.report.table import Cell, Table
+from shiyan.splits import at_main_temperature, main_temperatures
 
 BASELINE = "D1"
 SETTLED = "no interval: every resample gives the same value"
 MOST_REASONS = 6
 COUNTS = ("human", "LLM", "unscored")
+THRESHOLD = "threshold from"
+"""The column that names the poems on which a row's threshold was chosen."""
+EACH = "each its own"
+"""What a row over several lessons has there."""
 ALL_METRICS = (
     "macro_f1",
     "auroc",
@@ -47,17 +52,38 @@ def counts(cell: CellResult | None) -> list[Cell]:
     return [cell.n_human, cell.n - cell.n_human, cell.n_unscored]
 
 
+def threshold_from(cell: CellResult | None) -> str | None:
+    return cell.threshold.fitted_on if cell and cell.threshold else None
+
+
 def notes(grid: Grid, *further: str) -> list[str]:
     """How every number was made."""
     return [
         *further,
         "In percent, with the 95 % interval by bootstrap over groups (a human poem with all its "
         f"imitations; {grid.resamples} resamples, widened for few groups); Brier and ECE too.",
-        f"Threshold: {MADE['threshold_rule']}; macro-F1: {MADE['macro_f1'].split(';')[0]}.",
+        "Threshold: Youden's J, midway between scores, on poems that are not tested; where there "
+        f"is a column “{THRESHOLD}”, it names them. macro-F1: {MADE['macro_f1'].split(';')[0]}.",
         "Learnt from: threshold = the detector is not trained and learns its threshold alone; "
-        "all = it learnt from the whole train fold, all prompts and generators.",
+        "all = it learnt from the train fold, all prompts and generators.",
+        *_temperatures(grid),
         *grid.notices(),
     ]
+
+
+def _temperatures(grid: Grid) -> list[str]:
+    """At which temperature a generator's poems were written, where it wrote at several."""
+    poems = grid.poems.values()
+    if len(at_main_temperature(poems)) == len(poems):
+        return []
+    main: dict[str, set[float]] = {}
+    for (generator, _), temperature in main_temperatures(poems).items():
+        main.setdefault(generator, set()).add(temperature)
+    told = "; ".join(
+        f"{generator} {', '.join(f'{t:g}' for t in sorted(found))}"
+        for generator, found in sorted(main.items())
+    )
+    return [f"Poems at other temperatures are in Tables 5 and 6 alone; elsewhere: {told}."]
 
 
 def in_percent(
@@ -66,6 +92,7 @@ def in_percent(
     columns: Sequence[str],
     rows: Sequence[Sequence[Cell]],
     told: Sequence[str],
+    estimates: Collection[str],
 ) -> Table:
     """A table of shares; why a cell has no number, or what limits it, stands in the notes."""
     reasons = Counter(
@@ -80,7 +107,8 @@ def in_percent(
     ]
     more = len(reasons) - len(limits)
     rest = [f"And {more} further reasons, of fewer cells each."] if more else []
-    return Table(name, caption, columns, rows, [*told, *limits, *rest], digits=1, scale=100)
+    all_notes = [*told, *limits, *rest]
+    return Table(name, caption, columns, rows, all_notes, estimates=estimates, digits=1, scale=100)
 
 
 BESIDE = (
@@ -109,23 +137,21 @@ def in_domain(grid: Grid, chosen: Iterable[str]) -> list[Setting]:
 def subsets(grid: Grid) -> list[str]:
     """Names of the subsets by prompt, in order: D1 … D13, D2+4+5 …, or others."""
     found = {s.tested_on for s in grid.protocol.of_kind("in_domain") if s.generator == EVERYBODY}
-    generators = {s.generator for s in grid.protocol.settings}
-    return sorted(found - generators - {EVERYBODY}, key=subset_order)
+    whose = {s.generator for s in grid.protocol.settings}
+    return sorted(found - whose - {EVERYBODY}, key=subset_order)
+
+
+def generators(poems: Iterable[Poem]) -> list[str]:
+    """Who wrote the LLM poems among these."""
+    return sorted({poem.generation.generator for poem in poems if poem.generation})
 
 
 def shown_generator(grid: Grid, setting: Setting) -> str:
     """The only generator by its name, where there is one."""
     if setting.generator != EVERYBODY:
         return setting.generator
-    made = {p.generation.generator for p in grid.poems.values() if p.generation}
-    return made.pop() if len(made) == 1 else EVERYBODY
-
-
-def paper(table: int, metric: str, setting: Setting, generator: str, detector: str) -> Cell:
-    """The paper's cell: of this generator, or of all LLMs together (in Tables 2 and 3, its
-    mean of four LLMs)."""
-    whose = MEAN if generator == EVERYBODY and table in (2, 3) else generator
-    return published(table, metric, setting.trained_on, setting.tested_on, whose, detector)
+    made = generators(grid.poems.values())
+    return made[0] if len(made) == 1 else EVERYBODY
 
 
 def is_merged(subset: str) -> bool:

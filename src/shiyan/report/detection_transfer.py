@@ -7,17 +7,24 @@ import numpy as np
 from shiyan.detectors.grid import Grid
 from shiyan.detectors.protocol import EVERYBODY, Setting
 from shiyan.metrics import Cell as ScoredCell
-from shiyan.metrics import Draws, Threshold
+from shiyan.metrics import Draws, Estimate, Threshold, lacks
 from shiyan.report.detection_cells import (
     BESIDE,
     COUNTS,
+    EACH,
+    THRESHOLD,
+    TITLES,
     counts,
+    generators,
     in_percent,
     notes,
     number,
-    paper,
+    threshold_from,
 )
+from shiyan.report.published import published
 from shiyan.report.table import Cell, Table
+
+HARD = TITLES["auroc_from_labels"]
 
 
 def _transferred(
@@ -26,29 +33,32 @@ def _transferred(
     caption: str,
     settings: Sequence[Setting],
     table: int | None = None,
+    *further: str,
 ) -> Table:
     """A row a setting and detector that has scores for it."""
     rows: list[list[Cell]] = []
     left_out: dict[str, None] = {}
-    by_generator = len({s.generator for s in settings}) > 1 and table == 6
+    by_generator = table == 6
     for setting in settings:
         for detector in grid.detectors:
             cell = grid.cell(detector, setting)
             if cell is None:
                 left_out[detector] = None
                 continue
+            pair = setting.trained_on, setting.tested_on
             theirs = (
-                [paper(table, "macro_f1", setting, setting.generator, detector)] if table else []
+                [published(table, "macro_f1", *pair, setting.generator, detector)] if table else []
             )
             rows.append(
                 [
                     *([setting.generator] if by_generator else []),
-                    setting.trained_on,
-                    setting.tested_on,
+                    *pair,
                     detector,
                     number(cell, "macro_f1"),
                     *theirs,
                     number(cell, "auroc"),
+                    number(cell, "auroc_from_labels"),
+                    threshold_from(cell),
                     *counts(cell),
                 ]
             )
@@ -71,10 +81,13 @@ def _transferred(
             "macro-F1",
             *(["macro-F1 (AIGenPoetry)"] if table else []),
             "AUROC",
+            HARD,
+            THRESHOLD,
             *COUNTS,
         ],
         rows,
-        notes(grid, *([BESIDE] if table else []), *lacking),
+        notes(grid, *further, *([BESIDE] if table else []), *lacking),
+        ("macro-F1", "AUROC", HARD),
     )
 
 
@@ -89,18 +102,24 @@ def table_4(grid: Grid) -> Table:
 
 
 def temperatures(grid: Grid) -> Iterator[Table]:
-    """Tables 5 and 6: from temperature to temperature, all LLMs and each."""
+    """Tables 5 and 6: from temperature to temperature, all LLMs together and each."""
     found = grid.protocol.of_kind("temperature")
     of_all = [s for s in found if s.generator == EVERYBODY]
     of_each = [s for s in found if s.generator != EVERYBODY]
-    for number_, chosen, whose in ((5, of_all, "all generators"), (6, of_each, "each generator")):
-        yield _transferred(
-            grid,
-            f"table_{number_}",
-            f"Temperatures, {whose} (AIGenPoetry, Table {number_}).",
-            chosen,
-            number_,
-        )
+    for table, chosen, whose, further in (
+        (5, of_all, "all generators", _who_is_in(grid, of_all)),
+        (6, of_each, "each generator", []),
+    ):
+        caption = f"Temperatures, {whose} (AIGenPoetry, Table {table})."
+        yield _transferred(grid, f"table_{table}", caption, chosen, table, *further)
+
+
+def _who_is_in(grid: Grid, settings: Sequence[Setting]) -> list[str]:
+    """Whose poems the settings test, and who is not among them."""
+    tested = generators(grid.poems[p] for s in settings for p in s.test)
+    lacking = sorted(set(generators(grid.poems.values())) - set(tested))
+    rest = f"; without {', '.join(lacking)}, of whom a temperature is not there" if lacking else ""
+    return [f"All generators: {', '.join(tested)}{rest}."]
 
 
 def transfer(grid: Grid) -> Table:
@@ -132,8 +151,8 @@ def without_poet(grid: Grid) -> Table:
     )
     rows = [row for detector in grid.detectors if (row := _pooled(grid, settings, detector))]
     pooled = (
-        "All poets: each poem is called by the threshold of the lesson that left its poet out; "
-        "the AUROC is that of these calls."
+        "All poets: each poem is called once, by the threshold of a lesson that left its group "
+        "out; of calls of several lessons there is an AUROC from hard labels alone."
     )
     return Table(
         table.name,
@@ -145,6 +164,7 @@ def without_poet(grid: Grid) -> Table:
             "An interval over the groups of one poet rests on as few groups as the poet has poems.",
             *table.notes,
         ],
+        estimates=table.estimates,
         digits=1,
         scale=100,
     )
@@ -152,34 +172,34 @@ def without_poet(grid: Grid) -> Table:
 
 def _pooled(grid: Grid, settings: Sequence[Setting], detector: str) -> list[Cell] | None:
     """One row over all left-out poets, from calls, since scores of two lessons do not compare."""
-    rows, calls, n_unscored = [], [], 0
+    calls: dict[int, int] = {}
+    asked: set[int] = set()
     for setting in settings:
         cell, scores = grid.cell(detector, setting), grid.scores(detector, setting)
         if cell is None or scores is None:
             return None
-        own = grid.rows(setting.test)
-        if cell.threshold is None:
-            n_unscored += len(own)
-            continue
-        finite = own[np.isfinite(scores[own])]
-        n_unscored += len(own) - len(finite)
-        rows.append(finite)
-        calls.append(cell.threshold.predict(scores[finite]))
-    if not rows:
+        rows = grid.rows(setting.test)
+        asked.update(rows.tolist())
+        if cell.threshold is not None:
+            # Twins by two poets are tested when either is left out.
+            new = [row for row in rows[np.isfinite(scores[rows])].tolist() if row not in calls]
+            calls |= dict(zip(new, cell.threshold.predict(scores[new]).tolist(), strict=True))
+    if not calls:
         return None
-    tested, called = np.concatenate(rows), np.concatenate(calls)
-    draws = Draws.of((grid.groups[row] for row in tested), grid.resamples, grid.seed)
+    tested, n_unscored = list(calls), len(asked) - len(calls)
     labels = grid.labels[tested]
     n_human = int((labels == 0).sum())
     head: list[Cell] = ["without the poet", "all poets", detector]
-    tail: list[Cell] = [n_human, len(labels) - n_human, n_unscored]
-    if n_human in (0, len(labels)):
-        return [*head, None, None, *tail]
+    tail: list[Cell] = [EACH, n_human, len(labels) - n_human, n_unscored]
+    if reason := lacks(labels):
+        nothing = Estimate(None, None, None, len(labels), n_unscored, reason)
+        return [*head, nothing, None, nothing, *tail]
+    draws = Draws.of((grid.groups[row] for row in tested), grid.resamples, grid.seed)
     columns = draws.columns(grid.groups[row] for row in tested)
-    cell_ = ScoredCell(labels, called.astype(np.float64), columns, draws)
+    cell_ = ScoredCell(labels, np.array([*calls.values()], np.float64), columns, draws)
     found = cell_.at_threshold(Threshold(0.5, "youden", "the lesson without the poet"))
-    estimates = [
+    f1, hard = (
         found[metric].estimate(len(labels), cell_.n_groups, n_unscored)
         for metric in ("macro_f1", "auroc_from_labels")
-    ]
-    return [*head, *estimates, *tail]
+    )
+    return [*head, f1, None, hard, *tail]

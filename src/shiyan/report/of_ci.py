@@ -192,15 +192,17 @@ def table_2(ci: Document) -> Table:
     for row in published()["table_2"]:
         printed = [percent(row[prompt][measure]) for prompt, measure in TABLE_2]
         rows.append([row["model"], PAPER, *printed])
+    columns = [f"{prompt}: {NAMES[measure]}" for prompt, measure in TABLE_2]
     return Table(
         "table_2",
         "Ci that keep structure and tone, % (CCiV, Table 2).",
-        ["model", "from"] + [f"{prompt}: {NAMES[measure]}" for prompt, measure in TABLE_2],
+        ["model", "from", *columns],
         rows,
         [
             *HOW,
             "CCiV's rows are its printed figures, 300 titles x 3 samples; it tells no interval.",
         ],
+        estimates=columns,
         scale=100,
     )
 
@@ -227,6 +229,7 @@ def beside(ci: Document) -> Table:
         ["model", "prompt", "measure", RUN, HUMAN, PAPER],
         rows,
         HOW,
+        estimates=[RUN, HUMAN],
         scale=100,
     )
 
@@ -272,6 +275,7 @@ def gains_of_variants(ci: Document) -> Table:
         ["model", "prompt", "from", *GAINS],
         rows,
         ["Paired: both sides on the same resamples of cipai and human poems."],
+        estimates=GAINS,
         scale=100,
     )
 
@@ -290,12 +294,14 @@ def gains_of_prompt(ci: Document) -> Table:
             for name in MEASURES
         }
         rows.append([row["model"], PAPER, *gain.values()])
+    columns = [NAMES[measure] for measure in MEASURES]
     return Table(
         "gains_of_prompt",
         "What the form-aware prompt gains over the direct one, points.",
-        ["model", "from", *(NAMES[measure] for measure in MEASURES)],
+        ["model", "from", *columns],
         rows,
         ["Paired: both prompts have the same cipai and themes, on the same resamples."],
+        estimates=columns,
         scale=100,
     )
 
@@ -307,13 +313,14 @@ def readings(ci: Document) -> Table:
         [generator, prompt, *(estimate(numbers[name]) for name in names)]
         for generator, prompt, numbers in sources(ci)
     ]
+    columns = [f"{NAMES[measure]}, {how}" for how in ("strict", "free") for measure in MEASURES]
     return Table(
         "readings",
         "A caesura (读) as a line break, and left free, %.",
-        ["model", "prompt"]
-        + [f"{NAMES[measure]}, {how}" for how in ("strict", "free") for measure in MEASURES],
+        ["model", "prompt", *columns],
         rows,
         [HOW[0], "Free: a form's 读 may be unbroken, a text's 、 may stand anywhere."],
+        estimates=columns,
         scale=100,
     )
 
@@ -343,6 +350,7 @@ def beyond(ci: Document) -> Table:
             f"Chance: {100 * chance['tonal']:.1f} of all characters, "
             f"{100 * chance['tonal_definite']:.1f} of one-reading ones: {chance['how']}.",
         ],
+        estimates=list(names.values()),
         scale=100,
     )
 
@@ -363,16 +371,18 @@ def samples(ci: Document) -> Table:
                     estimate(asked.get(measure, numbers[measure])),
                 ]
             )
+    columns = ["all samples", "first sample", "of all asked"]
     return Table(
         "samples",
         "Mean of all samples, the first sample alone, and all that was asked, %.",
-        ["model", "prompt", "measure", "all samples", "first sample", "of all asked"],
+        ["model", "prompt", "measure", *columns],
         rows,
         [
             "CCiV says means of three samples, but its figures lie on a grid of 1/300, "
             "as one sample would give.",
             "Of all asked: a reply without a ci counts as one that keeps no form.",
         ],
+        estimates=columns,
         scale=100,
     )
 
@@ -438,6 +448,7 @@ def lengths(ci: Document) -> Table:
         ["model", "prompt", "measure", "rho", "p", "cipai"],
         rows,
         ["[95 % interval], bootstrap over cipai; a dash: every cipai has the same accuracy."],
+        estimates=["rho"],
         digits=3,
     )
 

@@ -30,11 +30,13 @@ from shiyan.records import Assignment, DetectorScore, Poem, Record
 from shiyan.report.detection_cells import (
     ALL_METRICS,
     COUNTS,
+    THRESHOLD,
     TITLES,
     counts,
     in_percent,
     notes,
     number,
+    threshold_from,
     whole,
 )
 from shiyan.report.detection_subsets import against_baseline, merged, table_2, table_3
@@ -47,6 +49,7 @@ from shiyan.report.detection_transfer import (
 )
 from shiyan.report.figures import draw
 from shiyan.report.table import Cell, Table
+from shiyan.splits import at_main_temperature
 
 R = TypeVar("R", bound=Record)
 
@@ -156,9 +159,9 @@ def all_detectors(grid: Grid) -> Table:
         inverted = "yes" if cell and cell.threshold and cell.threshold.inverted else ""
         metrics = [number(cell, metric) for metric in ALL_METRICS]
         own = number(cell, OWN_LABELS) if detector in grid.trained else None
-        rows.append([detector, *metrics, own, inverted, *counts(cell)])
-    titles = (TITLES[m] for m in (*ALL_METRICS, OWN_LABELS))
-    columns = ["detector", *titles, "inverted", *COUNTS]
+        rows.append([detector, *metrics, own, inverted, threshold_from(cell), *counts(cell)])
+    titles = [TITLES[m] for m in (*ALL_METRICS, OWN_LABELS)]
+    columns = ["detector", *titles, "inverted", THRESHOLD, *COUNTS]
     return in_percent(
         "detectors",
         "Every detector on the whole test fold: all generators and prompts.",
@@ -173,6 +176,7 @@ def all_detectors(grid: Grid) -> Table:
             "scored the train fold for the threshold do not score like the one that learnt from "
             "all of it.",
         ),
+        titles,
     )
 
 
@@ -190,19 +194,18 @@ def by_reply_length(grid: Grid) -> Table:
         both = [grid.cell(detector, setting), grid.cell_of(detector, setting, long)]
         found = [number(cell, metric) for cell in both for metric in ("macro_f1", "auroc")]
         rows.append([detector, *found, *counts(both[1])])
+    estimates = [
+        f"{TITLES[metric]}, {which}"
+        for which in ("all", f"{SHORTEST} lines or more")
+        for metric in ("macro_f1", "auroc")
+    ]
     return in_percent(
         "reply_length",
         f"With and without the {n_short} LLM poems of the test fold of under {SHORTEST} lines.",
-        [
-            "detector",
-            "macro-F1, all",
-            "AUROC, all",
-            f"macro-F1, {SHORTEST} lines or more",
-            f"AUROC, {SHORTEST} lines or more",
-            *COUNTS,
-        ],
+        ["detector", *estimates, *COUNTS],
         rows,
         notes(grid, "Counts: without the short ones. The threshold is that of all replies."),
+        estimates,
     )
 
 
@@ -243,6 +246,7 @@ def detector_differences(grid: Grid) -> Table:
         ["A", "B", "macro-F1", "AUROC", "surely better by AUROC", *COUNTS[:2]],
         rows,
         notes(grid, "Surely better: the interval of the difference leaves 0 out."),
+        ("macro-F1", "AUROC"),
     )
 
 
@@ -267,26 +271,39 @@ def several_poems(grid: Grid) -> Table:
         for detector, of_k in found.items():
             shown = [of_k.metrics[m] for m in OF_SEVERAL]
             rows.append([k, detector, *shown, of_k.n_human, of_k.n_llm, of_k.n_unscored])
+    titles = [TITLES[m] for m in OF_SEVERAL]
     return in_percent(
         "several_poems",
         "Sets of k poems by one author: a poet's, or a generator's to one prompt.",
-        ["k", "detector", *(TITLES[m] for m in OF_SEVERAL), *SETS],
+        ["k", "detector", *titles, *SETS],
         rows,
         notes(
             grid,
             "A set's score is the mean of its poems' scores; the threshold comes from sets of k "
-            "of the train fold. Sets are disjoint, of whole authors; numbers are means over 10 "
-            "draws of the sets, and counts those of the first.",
+            "of the train fold. Sets are disjoint; numbers are means over 10 draws of the sets, "
+            "counts those of the first. Resampled are the groups of the split, as one where a "
+            "set ties them together.",
+            *_nameless(grid),
         ),
+        titles,
     )
+
+
+def _nameless(grid: Grid) -> list[str]:
+    """How many human poems are in no set, since nobody is named who wrote them."""
+    poems = (grid.poems[poem_id] for poem_id in whole(grid).test)
+    n = sum(poem.generation is None and not poem.author for poem in poems)
+    told = f"Human poems of the test fold that name no author: {n}, in no set of two or more."
+    return [told] if n else []
 
 
 def attacked(run: Run) -> Table:
     """What each attack costs each detector, paired by poem."""
     grid = run.grid
+    main = {poem.poem_id for poem in at_main_temperature(grid.poems.values())}
     found = drops(
-        run.scores,
-        run.attacked,
+        [score for score in run.scores if score.poem_id in main],
+        [score for score in run.attacked if score.poem_id in main],
         grid.poems,
         grid.assignments,
         resamples=grid.resamples,
@@ -299,21 +316,16 @@ def attacked(run: Run) -> Table:
         rows.append(
             [drop.attack, drop.detector, *numbers, drop.n_changed, first.n, first.n_unscored]
         )
+    titles = [f"{TITLES[m]}, {when}" for m in DROPS for when in ("before", "after", "lost")]
     return in_percent(
         "attacks",
         "LLM poems before and after an attack; human poems and threshold stay as they are.",
-        [
-            "attack",
-            "detector",
-            *(f"{TITLES[m]}, {when}" for m in DROPS for when in ("before", "after", "lost")),
-            "scores changed",
-            "poems",
-            "unscored",
-        ],
+        ["attack", "detector", *titles, "scores changed", "poems", "unscored"],
         rows,
         notes(
             grid,
             "Lost: before minus after, paired by poem. Scores changed: LLM poems whose score "
-            "the attack moved; detectors read the body, so a title that goes moves none.",
+            "the attack moved: none where a detector does not read what the attack changes.",
         ),
+        titles,
     )

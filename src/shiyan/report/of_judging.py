@@ -161,6 +161,7 @@ def means(found: Document, name: str, which: str, prompts: Sequence[str]) -> Tab
         ("evaluator", "prompt", "source", *COLUMNS),
         rows,
         [SCORES, *prompts_note(found)],
+        estimates=COLUMNS,
     )
 
 
@@ -182,6 +183,7 @@ def table_3(found: Document) -> Table:
         ("evaluator", "prompt", "source", *COLUMNS),
         rows,
         [SCORES, "Avg is the mean of the eight errors.", *_unrated(found), *prompts_note(found)],
+        estimates=COLUMNS,
     )
 
 
@@ -223,6 +225,7 @@ def reductions(found: Document) -> Table:
             "paper's from its errors rounded to two decimals.",
             *_unrated(found),
         ],
+        estimates=COLUMNS,
     )
 
 
@@ -253,25 +256,19 @@ def table_4(found: Document) -> Table:
             ]
             for row in published()["table_4"]
         ]
+    estimates = ("all dimensions", "single dimension", "difference")
     return Table(
         "table_4",
         f"Scores of {what(found)} of all dimensions at once and of one alone "
         "(after Poller, Table 4)",
-        (
-            "dimension",
-            "evaluator",
-            "prompt",
-            "source",
-            "all dimensions",
-            "single dimension",
-            "difference",
-        ),
+        ("dimension", "evaluator", "prompt", "source", *estimates),
         rows,
         [
             SCORES,
             "Ours are paired on the same poems; the paper's column of all dimensions is over "
             "40 poems, the other over 20.",
         ],
+        estimates=estimates,
     )
 
 
@@ -289,19 +286,11 @@ def best(found: Document) -> Table:
         for told in ours.values()
         for cell in told.get("left_out", [])
     )
+    against_p0, lead = ("error", "error minus that of its P0"), "error minus the runner-up's"
     return Table(
         "best",
         f"Judge and prompt with the least error on {what(found)}, by dimension (Poller, section 7)",
-        (
-            "dimension",
-            "source",
-            "evaluator",
-            "prompt",
-            "error",
-            "error minus that of its P0",
-            "runner-up",
-            "error minus the runner-up's",
-        ),
+        ("dimension", "source", "evaluator", "prompt", *against_p0, "runner-up", lead),
         rows,
         [
             SCORES,
@@ -309,6 +298,7 @@ def best(found: Document) -> Table:
             "improvement and no lead that can be relied on.",
             *([f"Left out where they scored too few readings: {', '.join(few)}."] if few else []),
         ],
+        estimates=(*against_p0, lead),
     )
 
 
@@ -345,6 +335,7 @@ def between_prompts(found: Document) -> Table:
             "Below 0: the first is closer to people. Paired on the readings that were scored under "
             "both, dimension by dimension.",
         ],
+        estimates=COLUMNS,
     )
 
 
@@ -368,6 +359,7 @@ def agreement(found: Document) -> Iterator[Table]:
             ("evaluator", "prompt", *DIMENSIONS),
             rows,
             ["[95 % interval], bootstrap over poems."],
+            estimates=DIMENSIONS,
         )
     alpha = found["raters"][source]["krippendorff_alpha"]
     yield Table(
@@ -376,6 +368,7 @@ def agreement(found: Document) -> Iterator[Table]:
         ("", *DIMENSIONS),
         [["alpha", *(estimate(alpha.get(name)) for name in DIMENSIONS)]],
         ["Over readings that two or more people rated; 1: they agree, 0: as by chance."],
+        estimates=DIMENSIONS,
     )
 
 
@@ -396,6 +389,7 @@ def wrong_readings(found: Document, rows: Sequence[Sequence[Cell]]) -> Table:
         ("evaluator", "prompt", "what", *DIMENSIONS),
         rows,
         [SCORES, "Only 内容 of another poem's reading is surely wrong.", *prompts_note(found)[:1]],
+        estimates=DIMENSIONS,
     )
 
 
@@ -424,21 +418,15 @@ def probes(found: Document) -> Table:
         for prompt, of_prompt in prompts.items()
         for name, told in of_prompt.items()
     ]
+    estimates = ("passed", "内容 falls by", "mean falls by")
     return Table(
         "probes",
         "Doctored readings: share of probes that a judge passed, and by how much 内容 and the mean "
         "of the dimensions fell",
-        (
-            "evaluator",
-            "prompt",
-            "probe",
-            "passed where",
-            "passed",
-            "内容 falls by",
-            "mean falls by",
-        ),
+        ("evaluator", "prompt", "probe", "passed where", *estimates),
         rows,
         ["Paired with the true reading of the same poem; below 0: the doctored one scored higher."],
+        estimates=estimates,
     )
 
 
@@ -460,6 +448,7 @@ def self_preference(found: Document) -> Table:
             "family's readings minus its mean over the others.",
             "Without a judge of a third family who favours whom cannot be told.",
         ],
+        estimates=("excess",),
     )
 
 
@@ -475,6 +464,7 @@ def spread(found: Document) -> Table:
         ("evaluator", "prompt", *DIMENSIONS),
         rows,
         ["0: the judge says the same whenever it is asked."],
+        estimates=DIMENSIONS,
     )
 
 
@@ -499,6 +489,7 @@ def accounts(found: Document) -> Table:
             f"{counts['asked_again']} asked again; probes stand apart.",
             f"{tokens}, {counts['completion_tokens']:,} of replies{spent}{_by_kind(found)}.",
         ],
+        estimates=("share",),
     )
 
 

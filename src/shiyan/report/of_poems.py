@@ -163,6 +163,7 @@ def _means_table(
         columns=("source", "poems", *columns, *more),
         rows=rows,
         notes=(*LENGTH_NOTES, "[95 % interval of the mean], 1.96 standard errors over poems."),
+        estimates=units,
     )
 
 
@@ -264,6 +265,7 @@ def emotions(sources: Sources, words: Mapping[str, Words], modern: bool) -> Tabl
         columns=("source", "subset", "poems", "any", "any, narrow list", *names),
         rows=rows,
         notes=notes,
+        estimates=("any", "any, narrow list", *names),
         digits=1,
     )
 
@@ -326,6 +328,7 @@ def kept_counts(paths: PathsParams) -> Table | None:
             "The paper gives no table: GLM-4 kept P6 exactly, and under P7 all four LLMs wrote 1 "
             "to 3 lines more.",
         ),
+        estimates=("exactly so many, %", "more than asked, mean"),
     )
 
 

@@ -2,7 +2,8 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from shiyan.jsonl import replacing
 from shiyan.metrics import Estimate
 
 Cell = str | int | float | None | Estimate
-PARTS = ("low", "high", "n", "n_unscored")
+PARTS = ("low", "high", "n", "n_unscored", "reason")
+"""What follows an estimate in the CSV."""
 DASH = "—"
 ESCAPES = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
@@ -33,8 +35,11 @@ class Table:
         name: its file's stem, such as `table_2`.
         caption: one sentence: what is counted, on what, and after which table.
         columns: one name a column; the first columns name the row.
-        rows: a cell a column. An Estimate is shown with its interval, None as a dash.
+        rows: a cell a column. An Estimate is shown with its interval; None and a number that
+            is not finite as a dash.
         notes: how the numbers were made, a sentence each.
+        estimates: the columns that hold estimates. They are named here, not read off the rows,
+            so that the header of the CSV is the same whatever a run could measure.
         digits: decimals of a float and of an estimate.
         scale: what a float and an estimate are multiplied with, 100 for percent.
     """
@@ -44,6 +49,7 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = field(default=())
+    estimates: Collection[str] = field(default=(), kw_only=True)
     digits: int = 2
     scale: float = 1.0
 
@@ -51,25 +57,24 @@ class Table:
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"{self.name}: {len(row)} cells, {len(self.columns)} columns")
+            for column, cell in zip(self.columns, row, strict=True):
+                if isinstance(cell, Estimate) and column not in self.estimates:
+                    raise ValueError(f"{self.name}: column {column!r} is not among its estimates")
 
     def shown(self, cell: Cell) -> str:
         """A cell as text: 91.2 [85.0, 96.1]."""
-        if cell is None:
+        if cell is None or _is_no_number(cell):
             return DASH
         if isinstance(cell, Estimate):
-            if cell.low is None or cell.high is None:
-                return self.shown(cell.value)
-            low, high = self.shown(cell.low), self.shown(cell.high)
-            return f"{self.shown(cell.value)} [{low}, {high}]"
+            value, low, high = (self.shown(v) for v in (cell.value, cell.low, cell.high))
+            return value if DASH in (value, low, high) else f"{value} [{low}, {high}]"
         if isinstance(cell, float):
             return f"{cell * self.scale:.{self.digits}f}"
         return str(cell)
 
     def csv(self) -> str:
-        """Unrounded; a column of estimates is followed by its low, high, n and n_unscored."""
-        estimated = [
-            any(isinstance(row[i], Estimate) for row in self.rows) for i in range(len(self.columns))
-        ]
+        """Unrounded; each of `estimates` is followed by its low, high, n, n_unscored and reason."""
+        estimated = [column in self.estimates for column in self.columns]
         header = [
             name
             for column, wide in zip(self.columns, estimated, strict=True)
@@ -89,18 +94,20 @@ class Table:
     def _values(self, cell: Cell, wide: bool) -> list[Any]:
         if isinstance(cell, Estimate):
             scaled = [self._scaled(v) for v in (cell.value, cell.low, cell.high)]
-            return [*scaled, cell.n, cell.n_unscored]
+            return [*scaled, cell.n, cell.n_unscored, cell.reason or ""]
         return [self._scaled(cell), *[""] * len(PARTS)] if wide else [self._scaled(cell)]
 
     def _scaled(self, cell: Cell) -> Any:
-        return "" if cell is None else cell * self.scale if isinstance(cell, float) else cell
+        if cell is None or _is_no_number(cell):
+            return ""
+        return cell * self.scale if isinstance(cell, float) else cell
 
     def latex(self) -> str:
         """A booktabs table; Chinese in it needs xelatex or lualatex with ctex."""
         width = len(self.columns)
         lines = [" & ".join(escaped(c) for c in self.columns)]
         lines += [" & ".join(escaped(self.shown(cell)) for cell in row) for row in self.rows]
-        head, *body = [f"    {line} \\\\" for line in lines]
+        head, *body = [f"    {_guarded(line)} \\\\" for line in lines]
         notes = [f"  \\par\\footnotesize {escaped(note)}" for note in self.notes]
         return "\n".join(
             [
@@ -143,6 +150,16 @@ class Table:
                 file.write(text)
             written.append(path)
         return written
+
+
+def _is_no_number(cell: Cell) -> bool:
+    """NaN or an infinity, which would be printed as a word."""
+    return isinstance(cell, float) and not math.isfinite(cell)
+
+
+def _guarded(line: str) -> str:
+    """A row of LaTeX that is not read as an argument of the line break or rule before it."""
+    return f"{{}}{line}" if line.lstrip().startswith(("[", "*")) else line
 
 
 def escaped(text: str) -> str:
