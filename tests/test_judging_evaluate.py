@@ -277,6 +277,22 @@ def test_raters_who_give_everything_the_same_do_not_agree_by_rounding(value):
     assert told["reason"].startswith("every rating is the same")
 
 
+def test_an_interval_that_few_resamples_have_is_not_given_and_says_why():
+    """Two of three resamples hold the reading alone to which both raters give one score."""
+    ratings = {"u0": [80.0, 80.0], "u1": [60.0, 70.0]}
+    rare = Draws(("p0", "p1"), np.tile(np.float32([[2, 0], [2, 0], [1, 1]]), (100, 1)))
+    alpha, _ = krippendorff_alpha(ratings, {"u0": "p0", "u1": "p1"}, rare)
+    told = alpha.estimate(2, 2)
+    assert told.value is not None
+    assert (told.low, told.reason) == (
+        None,
+        "no interval: in most resamples every rating is the same",
+    )
+    columns = rare.columns(["p0", "p0", "p1"])
+    rho = spearman(np.array([1.0, 1.0, 2.0]), np.array([3.0, 4.0, 5.0]), columns, rare)
+    assert rho.estimate(3, 2).reason == "no interval: in most resamples one score is constant"
+
+
 def test_agreement_does_not_depend_on_where_the_scale_begins():
     """Also on resamples, of which some hold one value alone."""
     given = {f"u{n}": [v, v + 0.1, v - 0.1] for n, v in enumerate([1.0, 1.0, 1.0, 1.0, 1.0, 1.5])}

@@ -44,17 +44,23 @@ def krippendorff_alpha(
 
     value = alpha(*(np.array(part.sum(), float) for part in (counts, sums, squares, within)))
     resampled = alpha(*(draws.sums(columns, part) for part in (counts, sums, squares, within)))
-    return Sampled(float(value), resampled), len(paired)
+    return _where_defined(float(value), resampled, "every rating is the same"), len(paired)
 
 
 def spearman(first: Floats, second: Floats, columns: NDArray[np.intp], draws: Draws) -> Sampled:
     """Spearman's rank correlation of two scores an item; NaN where one of them is constant."""
     weights = np.asarray(draws.weights[:, columns], np.float64)
     whole = np.ones((1, len(first)))
-    return Sampled(
-        float(_weighted_spearman(first, second, whole)[0]),
-        _weighted_spearman(first, second, weights),
+    value = float(_weighted_spearman(first, second, whole)[0])
+    return _where_defined(
+        value, _weighted_spearman(first, second, weights), "one score is constant"
     )
+
+
+def _where_defined(value: float, resampled: Floats, why_not: str) -> Sampled:
+    """Without an interval where half of the resamples have no value, and with the reason."""
+    is_rare = np.isfinite(resampled).sum() < len(resampled) / 2
+    return Sampled(value, resampled, f"no interval: in most resamples {why_not}" if is_rare else "")
 
 
 def _weighted_spearman(first: Floats, second: Floats, weights: Floats) -> Floats:
