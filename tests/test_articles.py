@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from shiyan.chat import Chat
 from shiyan.cli import dispatch
 from shiyan.collection import articles
-from shiyan.collection.articles import Article, make_persona, read_articles
+from shiyan.collection.articles import Article, make_persona, read_articles, unread
 from shiyan.collection.personas import length
 from shiyan.config import PathsParams, PromptTexts, load_params
 from shiyan.errors import UserError
@@ -69,6 +69,29 @@ def test_what_cannot_be_used_is_asked_for_once_more_and_then_refused(tmp_path, r
     assert mended.persona is not None
 
 
+SAID = "【基本信息】渔民。\n【诗歌观点】\n要慢。\n{0}\n### 他人评论\n沉静。"
+
+
+@pytest.mark.parametrize(
+    ("line", "views", "comments"),
+    [
+        ("评论家常问他为什么写海。", "要慢。\n评论家常问他为什么写海。", "沉静。"),
+        ("评论家王某认为他慢。", "要慢。\n评论家王某认为他慢。", "沉静。"),
+        ("评价：李某说好。", "要慢。\n评价：李某说好。", "沉静。"),
+        ("基本信息不必多说。", "要慢。\n基本信息不必多说。", "沉静。"),
+        ("【评论】王某说好。", "要慢。", "王某说好。\n沉静。"),
+        ("（他人评论）王某说好。", "要慢。", "王某说好。\n沉静。"),
+        ("**他人的评价：**王某说好。", "要慢。", "王某说好。\n沉静。"),
+        ("（三）评论家的评论\n王某说好。", "要慢。", "王某说好。\n沉静。"),
+        ("## 三、评价：\n王某说好。", "要慢。", "王某说好。\n沉静。"),
+    ],
+)
+def test_a_sentence_is_no_heading(line, views, comments):
+    found, _ = articles.read_persona("甲", SAID.format(line), ARTICLES, [])
+    assert found.basic_information == "渔民。"
+    assert (found.views_on_poetry, found.critics_comments) == (views, comments)
+
+
 def test_another_poets_poem_may_be_quoted(tmp_path):
     reply = GOOD + "他喜欢：船在雾里，数自己的桨声。"
     result, _ = made(tmp_path, [says(reply)], [POEM.model_copy(update={"author": "乙"})])
@@ -97,6 +120,20 @@ def test_long_articles_are_condensed_part_by_part(tmp_path, monkeypatch):
     assert all(said.count("海") + said.count("乙") <= 400 for said in asked)
 
 
+def test_an_article_without_notes_is_no_source(tmp_path, monkeypatch):
+    """Not one request more is asked, and nothing is made of the rest."""
+    monkeypatch.setattr(articles, "OF_AN_API", 400)
+    given = [Article(f"{n}.txt", "他每天出海。\n" * 40) for n in range(3)]
+
+    def answer(body: dict):
+        said = body["messages"][0]["content"]
+        return fails(400, "content filter", "content_filter") if "1.txt" in said else says("渔民")
+
+    result, requests = made(tmp_path, answer, given=given)
+    assert (result.persona, result.n_requests, len(requests)) == (None, 2, 2)
+    assert result.problems[0].startswith("no notes on 1.txt: filtered: ")
+
+
 def test_articles_that_do_not_get_shorter_are_told(tmp_path, monkeypatch):
     monkeypatch.setattr(articles, "OF_AN_API", 300)
     given = [Article("a.txt", "他每天出海。\n" * 120)]
@@ -114,6 +151,10 @@ def test_folders(tmp_path):
     (tmp_path / "甲/notes.pdf").write_bytes(b"%PDF")
     assert read_articles(tmp_path, None) == {"甲": [Article("1.txt", "他是渔民。")]}
     assert list(read_articles(tmp_path / "甲", "乙")) == ["乙"]
+    for name in ("list.xlsx", ".hidden", "甲/.hidden"):
+        (tmp_path / name).write_bytes(b"")
+    assert unread(tmp_path, None) == [tmp_path / "list.xlsx", tmp_path / "甲/notes.pdf"]
+    assert unread(tmp_path / "甲", "乙") == [tmp_path / "甲/notes.pdf"]
     (tmp_path / "甲/2.md").write_text(" ", encoding="utf-8")
     with pytest.raises(UserError, match=r"2\.md is empty"):
         read_articles(tmp_path, None)
@@ -126,6 +167,7 @@ def test_the_command_writes_what_was_made_and_names_what_was_refused(tmp_path, m
     for poet in "甲乙":
         (tmp_path / "articles" / poet).mkdir(parents=True)
         (tmp_path / "articles" / poet / "a.txt").write_text(f"{poet}是渔民", encoding="utf-8")
+    (tmp_path / "articles" / "甲" / "b.docx").write_bytes(b"PK")
     paths = load_params("paths", PathsParams)
     write_records(paths.poems, [POEM])
 
@@ -139,6 +181,7 @@ def test_the_command_writes_what_was_made_and_names_what_was_refused(tmp_path, m
         assert dispatch(["personas", "make", "articles", "--model", "llm", "--out", "p.jsonl"]) == 1
     shown = capsys.readouterr()
     assert "甲: 1 articles, 1 requests" in shown.out
+    assert "notice: articles/甲/b.docx is not read; articles are .txt and .md" in shown.err
     assert "乙: 1 articles, 2 requests; refused: 缺少" in shown.err
     assert [p.poet_id for p in read_records(Path("p.jsonl"), Persona)] == ["甲"]
     assert dispatch(["personas", "check", "p.jsonl"]) == 0

@@ -448,6 +448,26 @@ def test_a_budget_counts_what_was_paid_for_already(tmp_path):
     assert budget.spent == 40.0
 
 
+@pytest.mark.parametrize(
+    ("script", "kind", "n_paid"),
+    [
+        ([says("")], "no_answer", 2),
+        ([says(""), says("4")], None, 2),
+        ([says(""), fails(503)], "unavailable", 1),
+        ([says(""), fails(400, "no")], "rejected", 1),
+        ([fails(400, "no")], "rejected", 0),
+    ],
+)
+def test_every_empty_answer_is_paid_for(tmp_path, waits, script, kind, n_paid):
+    """An answer costs 8."""
+    budget = Budget(1000.0)
+    with serving(script) as server, open_chat(server, tmp_path, budget=budget, **PRICES) as chat:
+        outcome = chat.ask(request())
+    assert getattr(outcome, "kind", None) == kind
+    assert (outcome.prompt_tokens or 0, outcome.completion_tokens or 0) == (5 * n_paid, 3 * n_paid)
+    assert budget.spent == 8 * n_paid
+
+
 def test_a_budget_needs_prices(tmp_path):
     with serving([]) as server, pytest.raises(UserError, match=r"models\.scripted has no prices"):
         open_chat(server, tmp_path, budget=Budget(1.0, "judge.budget"))

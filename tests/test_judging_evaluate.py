@@ -98,12 +98,14 @@ def test_reasons_are_counted_by_kind():
         "there is no persona of '乙'", "too_long: the prompt of 5,000 tokens does not fit",
         "内容: 120 is off the scale 0-100", "内容: two verdicts disagree (90, 80)",
         "no score (the reply was cut off)",
+        "内容: named without a score; asked again: too_long: 节奏: 9 tokens; too many",
     ]  # fmt: skip
     judgments = [judgment(f"u{n}", None, unscored_reason=r) for n, r in enumerate(reasons)]
     found = evaluation(judgments, [reading(f"u{n}", "p0") for n in range(len(reasons))])
     assert found.unscored_kinds() == {
         "a range": 2, "no score": 2, "there is no persona": 1,
         "too_long": 1, "is off the scale": 1, "two verdicts disagree": 1,
+        "named without a score": 1, "asked again: too_long": 1,
     }  # fmt: skip
 
 
@@ -117,6 +119,89 @@ def test_reduction_against_p0():
     assert "reduction_percent" not in found.of_cell(("j", "P0"))["human"]
     best = found.best("human")["内容"]
     assert (best["judge"], best["prompt"], best["difference_to_P0"]["value"]) == ("j", "P3", -6)
+
+
+SIX = [reading(f"u{n}", f"p{n}") for n in range(6)]
+RATED = [rating(f"u{n}", 80) for n in range(6)]
+
+
+def test_what_is_compared_is_compared_on_the_same_items():
+    """P3 gives what P0 gives, but for one item that it does not score and P0 misses by 80."""
+    judgments = [
+        *(judgment(f"u{n}", 85) for n in range(5)), judgment("u5", 0),
+        *(judgment(f"u{n}", 85, prompt="P3") for n in range(5)), judgment("u5", None, prompt="P3"),
+    ]  # fmt: skip
+    found = evaluation(judgments, SIX, RATED)
+    changed = found.of_cell(("j", "P3"))["human"]
+    for name in ("内容", "Avg"):
+        for key in ("difference_to_P0", "reduction_percent"):
+            told = changed[key][name]
+            assert (told["value"], told["n"], told["n_unscored"]) == (0, 5, 1), key
+    baseline = found.of_cell(("j", "P0"))["human"]["error"]["内容"]
+    assert baseline["value"] == pytest.approx(abs(5 * 5 - 80) / 6), "alone, on all its own items"
+
+
+def test_prompts_without_a_common_item_cannot_be_compared():
+    judgments = [judgment("u0", 85), judgment("u1", None),
+                 judgment("u0", None, prompt="P3"), judgment("u1", 85, prompt="P3")]  # fmt: skip
+    found = evaluation(judgments, SIX[:2], RATED[:2]).of_cell(("j", "P3"))["human"]
+    for key in ("difference_to_P0", "reduction_percent"):
+        told = found[key]["内容"]
+        assert (told["value"], told["n"], told["n_unscored"]) == (None, 0, 2)
+        assert told["reason"] == "no item was scored by both"
+
+
+def test_an_error_of_p0_that_is_0_cannot_shrink():
+    judgments = [judgment("u0", 80), judgment("u0", 85, prompt="P3")]
+    found = evaluation(judgments, SIX[:1], RATED[:1]).of_cell(("j", "P3"))["human"]
+    told = found["reduction_percent"]["内容"]
+    assert (told["value"], told["reason"]) == (None, "the error of P0 is 0 and cannot shrink")
+    assert found["difference_to_P0"]["内容"]["value"] == 5
+
+
+def test_one_item_judged_right_makes_no_best_judge():
+    judgments = [
+        *(judgment(f"u{n}", 82) for n in range(6)),
+        judgment("u0", 80, judge="k"), *(judgment(f"u{n}", None, judge="k") for n in range(1, 6)),
+        *(judgment(f"u{n}", 85, judge="l") for n in range(5)), judgment("u5", None, judge="l"),
+    ]  # fmt: skip
+    for name in ("内容", "Avg"):
+        best = evaluation(judgments, SIX, RATED).best("human")[name]
+        assert (best["judge"], best["error"]["value"], best["error"]["n"]) == ("j", 2, 6)
+        assert best["left_out"] == [{"judge": "k", "prompt": "P0", "n": 1}]
+        second = best["runner_up"]
+        assert (second["judge"], second["difference"]["value"]) == ("l", -3)
+        assert (second["difference"]["n"], second["difference"]["n_unscored"]) == (5, 1)
+
+
+def test_prompts_are_compared_with_each_other():
+    by_prompt = {"P0": 90, "P1": 86, "P3": 82}
+    judgments = [judgment(f"u{n}", v + n, prompt=p) for p, v in by_prompt.items() for n in range(3)]
+    found = evaluation(judgments, SIX, RATED).metrics({})["between_prompts"]["human"]
+    assert list(found) == ["j"]
+    assert list(found["j"]) == ["P3 - P1"], "P0 stands with each prompt"
+    told = found["j"]["P3 - P1"]["Avg"]
+    assert (told["value"], told["n"], told["n_unscored"]) == (-4, 3, 3)
+
+
+def test_the_average_rests_on_no_more_items_than_its_least_dimension():
+    readings, ratings = SIX[:2], RATED[:2]
+    apart = [judgment("u0", [75] + [None] * 7), judgment("u1", [None] + [70] * 7)]
+    cell = evaluation(apart, readings, ratings).of_cell(("j", "P0"))
+    assert cell["generated"]["mean"]["Avg"]["value"] == pytest.approx((75 + 7 * 70) / 8)
+    for told in (cell["generated"]["mean"]["Avg"], cell["human"]["error"]["Avg"]):
+        assert (told["n"], told["n_unscored"]) == (1, 1)
+    content = [judgment(f"u{n}", [80] + [60 if n == 0 else None] * 7) for n in range(6)]
+    error = evaluation(content, SIX, RATED).of_cell(("j", "P0"))["human"]["error"]
+    assert (error["内容"]["n"], error["语言"]["n"]) == (6, 1)
+    assert (error["Avg"]["value"], error["Avg"]["n"], error["Avg"]["n_unscored"]) == (17.5, 1, 5)
+
+
+def test_without_a_dimension_there_is_no_average():
+    cell = evaluation([judgment("u0", [75] * 7 + [None])], SIX[:1], RATED[:1]).of_cell(("j", "P0"))
+    for told in (cell["generated"]["mean"]["Avg"], cell["human"]["error"]["Avg"]):
+        assert (told["value"], told["n"], told["n_unscored"]) == (None, 0, 1)
+        assert told["reason"] == "nothing was scored on a dimension"
 
 
 def test_raters_are_averaged_and_missing_cells_left_out():
@@ -184,6 +269,66 @@ def test_krippendorffs_alpha():
     assert perfect.value == 1
 
 
+@pytest.mark.parametrize("value", [77.77, 79.9, 80.1, 0.1, 100.0, 0.0])
+def test_raters_who_give_everything_the_same_do_not_agree_by_rounding(value):
+    ratings = [rating(f"u{n}", value, rater=r) for n in range(6) for r in "abc"]
+    told = evaluation([], SIX, ratings).agreement("human")["krippendorff_alpha"]["内容"]
+    assert (told["value"], told["low"], told["n"]) == (None, None, 6)
+    assert told["reason"].startswith("every rating is the same")
+
+
+def test_an_interval_that_few_resamples_have_is_not_given_and_says_why():
+    """Two of three resamples hold the reading alone to which both raters give one score."""
+    ratings = {"u0": [80.0, 80.0], "u1": [60.0, 70.0]}
+    rare = Draws(("p0", "p1"), np.tile(np.float32([[2, 0], [2, 0], [1, 1]]), (100, 1)))
+    alpha, _ = krippendorff_alpha(ratings, {"u0": "p0", "u1": "p1"}, rare)
+    told = alpha.estimate(2, 2)
+    assert told.value is not None
+    assert (told.low, told.reason) == (
+        None,
+        "no interval: in most resamples every rating is the same",
+    )
+    columns = rare.columns(["p0", "p0", "p1"])
+    rho = spearman(np.array([1.0, 1.0, 2.0]), np.array([3.0, 4.0, 5.0]), columns, rare)
+    assert rho.estimate(3, 2).reason == "no interval: in most resamples one score is constant"
+
+
+def test_agreement_does_not_depend_on_where_the_scale_begins():
+    """Also on resamples, of which some hold one value alone."""
+    given = {f"u{n}": [v, v + 0.1, v - 0.1] for n, v in enumerate([1.0, 1.0, 1.0, 1.0, 1.0, 1.5])}
+    poem_of = {item: item for item in given}
+    draws = Draws.of(poem_of, 200, 0)
+    low, _ = krippendorff_alpha(given, poem_of, draws)
+    moved = {item: [v + 90 for v in values] for item, values in given.items()}
+    high, _ = krippendorff_alpha(moved, poem_of, draws)
+    assert high.value == pytest.approx(low.value)
+    np.testing.assert_allclose(high.resampled, low.resampled, atol=1e-4)
+
+
+def test_tokens_are_counted_of_all_that_was_judged():
+    took = {"prompt_tokens": 100, "completion_tokens": 10}
+    judgments = [
+        judgment("u0", 80, **took),
+        judgment("u0|probe|empty", 10, **took, cached_tokens=30),
+        judgment("u1", None, prompt="quality", rubric="ci_quality", **took),
+    ]
+    found = evaluation(judgments, THREE)
+    assert found.counts()["prompt_tokens"] == 300
+    assert found.counts()["cached_tokens"] == 30
+    assert found.tokens() == {
+        kind: {"judgments": 1, "cached_tokens": 30 if kind == "probes" else 0} | took
+        for kind in ("readings", "probes", "quality")
+    }
+
+
+def test_a_poems_quality_is_no_judgment_of_a_reading_of_its_name():
+    judgments = [judgment("u0", 80), judgment("u1", 80), judgment("u0", 4, rubric="ci_quality",
+                 prompt="quality")]  # fmt: skip
+    found = evaluation(judgments, THREE)
+    assert found.cells == [("j", "P0")]
+    assert found.counts()["judgments"] == 2
+
+
 def test_repeats_and_their_spread():
     judgments = [judgment("u0", 80, sample=0), judgment("u0", 90, sample=1)]
     cell = evaluation(judgments, THREE[:1]).of_cell(("j", "P0"))
@@ -191,16 +336,55 @@ def test_repeats_and_their_spread():
     assert cell["spread_over_repeats"]["内容"]["value"] == pytest.approx(50**0.5)
 
 
-def test_self_preference_is_what_other_judges_do_not_share():
-    readings = [reading("u0", "p0", reader="mine"), reading("u1", "p1", reader="theirs")]
-    families = {"j": "f", "mine": "f", "k": "g", "theirs": "g"}
+def test_the_spread_of_a_dimension_is_over_what_was_asked_of_it():
+    readings = [THREE[0], *(reading(f"s{n}", f"p{n}", dimension="修辞手法") for n in (0, 1))]
+    alone = [
+        judgment(f"s{n}", 0, sample=k).model_copy(update={"scores": {"修辞手法": 60.0 + 10 * k}})
+        for n in (0, 1)
+        for k in (0, 1)
+    ]
+    whole = [judgment("u0", 80, sample=0), judgment("u0", 90, sample=1)]
+    spread = evaluation([*whole, *alone], readings).spread(("j", "P0"))
+    assert (spread["内容"]["n"], spread["内容"]["n_unscored"]) == (1, 0)
+    assert (spread["修辞手法"]["n"], spread["修辞手法"]["n_unscored"]) == (3, 0)
+
+
+FAVOURS = [reading("u0", "p0", reader="mine"), reading("u1", "p1", reader="theirs")]
+FAMILIES = {"j": "f", "mine": "f", "k": "g", "theirs": "g", "n": "h"}
+
+
+def test_self_preference_is_what_neutral_judges_do_not_share():
+    """j favours its own by 10; k is fair, and j's favour is no merit of k's own family."""
     judgments = [
-        judgment("u0", 90), judgment("u1", 70),
-        judgment("u0", 80, judge="k"), judgment("u1", 75, judge="k"),
+        judgment("u0", 90), judgment("u1", 80),
+        *(judgment(item, 80, judge=judge) for item in ("u0", "u1") for judge in ("k", "n")),
     ]  # fmt: skip
-    found = evaluation(judgments, readings, families=families)
-    assert found.self_preference(("j", "P0"))["value"] == (90 - 80) - (70 - 75)
-    assert evaluation(judgments[:2], readings, families=families).self_preference(("j", "P0")) == {}
+    found = evaluation(judgments, FAVOURS, families=FAMILIES)
+    assert found.self_preference(("j", "P0"))["value"] == 10
+    assert found.self_preference(("k", "P0"))["value"] == 0
+    assert found.self_preference(("n", "P0")) == {}, "it has written no reading"
+
+
+def test_two_families_do_not_tell_who_favours_whom():
+    judgments = [judgment(i, v, judge=j) for j, v in (("j", 90), ("k", 80)) for i in ("u0", "u1")]
+    found = evaluation(judgments, FAVOURS, families=FAMILIES)
+    for judge in "jk":
+        told = found.self_preference((judge, "P0"))
+        assert (told["value"], told["n"], told["n_unscored"]) == (None, 0, 2)
+        assert told["reason"].endswith("who favours whom cannot be told")
+    assert evaluation(judgments[:2], FAVOURS, families=FAMILIES).self_preference(("j", "P0")) == {}
+
+
+def test_a_reading_that_nobody_neutral_scored_is_unscored_in_self_preference():
+    own = [reading(f"u{n}", f"p{n}", reader="mine") for n in range(2)]
+    judgments = [
+        judgment("u0", 90), judgment("u1", 90), judgment("u2", 70),
+        judgment("u0", 80, judge="n"), judgment("u1", None, judge="n"),
+        judgment("u2", 70, judge="n"),
+    ]  # fmt: skip
+    found = evaluation(judgments, [*own, reading("u2", "p2", reader="poet")], families=FAMILIES)
+    told = found.self_preference(("j", "P0"))
+    assert (told["value"], told["n"], told["n_unscored"]) == (10, 2, 1)
 
 
 def test_one_dimension_at_a_time_is_paired_by_poem():
@@ -211,6 +395,24 @@ def test_one_dimension_at_a_time_is_paired_by_poem():
     assert set(table) == {"节奏"}
     assert table["节奏"]["difference"]["value"] == 8
     assert table["节奏"]["difference"]["n"] == 1
+
+
+def test_a_reading_of_one_dimension_without_a_score_is_counted():
+    four = range(4)
+    readings = [
+        *(reading(f"u{n}", f"p{n}") for n in four),
+        *(reading(f"s{n}", f"p{n}", dimension="节奏") for n in four),
+    ]
+    alone = [
+        judgment(f"s{n}", 0).model_copy(update={"scores": {"节奏": 86.0} if n < 2 else None})
+        for n in four
+    ]
+    found = evaluation([*(judgment(f"u{n}", 78 + 10 * n) for n in four), *alone], readings)
+    for told in found.one_dimension(("j", "P0"))["节奏"].values():
+        assert (told["n"], told["n_unscored"]) == (2, 2)
+    columns = found.one_dimension(("j", "P0"))["节奏"]
+    assert columns["all_dimensions"]["value"] == 83, "on the same two poems"
+    assert columns["difference"]["value"] == 3
 
 
 def test_ratings_that_fit_nothing_are_named():

@@ -1,14 +1,17 @@
 """Judges over real HTTP: order, one retry, what is kept, and what is left unscored."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from judge_fakes import scripted_judge
 
-from shiyan.chat import Budget
+from shiyan.chat import Budget, Chat
 from shiyan.config import JudgeParams, PromptTexts, load_params
 from shiyan.errors import UserError
-from shiyan.judging.judge import judge
+from shiyan.judging import judge as judging
+from shiyan.judging.judge import judge, still_to_ask
+from shiyan.judging.parse import parse_reply
 from shiyan.judging.rubric import POLLER
 from shiyan.judging.tasks import plan_readings, structured_judges
 from shiyan.records import Judgment, Persona, Poem, Understanding
@@ -121,6 +124,87 @@ def test_a_second_reply_with_only_what_was_missing_is_kept_but_not_merged(tmp_pa
         "思想情感、现代性: no score (scored in another reply, which is not merged into this one, "
         "现代性)"
     )
+
+
+def weak_parser(reply, rubric, **more):
+    """Overlooks 节奏."""
+    verdict = parse_reply(reply, rubric, **more)
+    return replace(
+        verdict,
+        scores={**verdict.scores, "节奏": None},
+        problems={**verdict.problems, "节奏": "no score"},
+    )
+
+
+def test_a_better_parser_reads_again_and_asks_nothing(tmp_path, monkeypatch):
+    """The retry names what was missing then, and is found whatever would be missing now."""
+
+    def answer(messages):
+        return "我再想想。" if len(messages) == 3 else PARTLY
+
+    settings, cache = params(prompts=("P0",)), WorkCache(tmp_path)
+    tasks = plan(settings, readings=READINGS[:1])
+    with scripted_judge(answer) as scripted:
+        models = {"scripted": scripted.params}
+        with monkeypatch.context() as patched:
+            patched.setattr(judging, "parse_reply", weak_parser)
+            (weak,) = judge(tasks, settings, models, cache, Budget(None))
+        assert "节奏" in scripted.requests[1][2]["content"]
+        with Chat("scripted", scripted.params, cache=cache, at_once=1) as chat:
+            assert still_to_ask(tasks, chat, settings, cache) == []
+        (better,) = judge(tasks, settings, models, cache, Budget(None))
+        assert len(scripted.requests) == 2
+    assert (weak.scores["节奏"], better.scores["节奏"]) == (None, 80)
+    assert (better.attempts, better.other_replies) == (2, ("我再想想。",))
+
+
+def test_a_retry_that_brought_no_reply_is_worded_anew(tmp_path, monkeypatch):
+    replies = [PARTLY, 400, WHOLE]
+    settings, cache = params(prompts=("P0",)), WorkCache(tmp_path)
+    tasks = plan(settings, readings=READINGS[:1])
+    with scripted_judge(lambda _: replies.pop(0)) as scripted:
+        models = {"scripted": scripted.params}
+        with monkeypatch.context() as patched:
+            patched.setattr(judging, "parse_reply", weak_parser)
+            judge(tasks, settings, models, cache, Budget(None))
+        (found,) = judge(tasks, settings, models, cache, Budget(None))
+    assert "节奏" not in scripted.requests[2][2]["content"]
+    assert found.scores == dict.fromkeys(POLLER.names, 80)
+
+
+def test_how_a_judge_is_asked_again_may_be_changed(tmp_path):
+    settings, cache = params(prompts=("P0",)), WorkCache(tmp_path)
+    (task,) = plan(settings, readings=READINGS[:1])
+    with scripted_judge(lambda _: PARTLY) as scripted:
+        models = {"scripted": scripted.params}
+        judge([task], settings, models, cache, Budget(None))
+        other = replace(task, again="请补上{missing}。")
+        judge([other], settings, models, cache, Budget(None))
+    assert [len(messages) for messages in scripted.requests] == [1, 3, 3]
+    assert scripted.requests[2][2]["content"] == "请补上思想情感、现代性。"
+
+
+def test_a_retry_that_fails_is_named_beside_what_was_missing(tmp_path):
+    def answer(messages):
+        return 400 if len(messages) == 3 else PARTLY
+
+    (judgment,), _ = run(answer, tmp_path, params(prompts=("P0",)), READINGS[:1])
+    assert (judgment.attempts, judgment.reply) == (2, PARTLY)
+    lacking, failed = judgment.unscored_reason.split("; asked again: ")
+    assert lacking == "思想情感、现代性: no score"
+    assert failed.startswith("too_long: the prompt")
+
+
+def test_tasks_that_ask_the_same_are_asked_once_and_their_tokens_counted_once(tmp_path):
+    """As another poem's reading, constructed and as a probe."""
+    same = READINGS[0].model_copy(update={"item_id": "u0|probe"})
+    judgments, requests = run(
+        lambda _: PARTLY, tmp_path, params(prompts=("P0",)), [READINGS[0], same]
+    )
+    assert len(requests) == 2
+    assert [j.prompt_tokens for j in judgments] == [200, 0]
+    assert [j.completion_tokens for j in judgments] == [20, 0]
+    assert judgments[0].scores == judgments[1].scores
 
 
 def test_a_failed_request_is_unscored_with_its_reason(tmp_path):

@@ -86,6 +86,29 @@ def test_probes_that_could_not_be_made_are_counted_with_their_reason():
 
 
 @pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ("内容：\n这首诗写了秋天。\n语言：平实。", "内容：\n这首诗写了秋天。"),
+        ("### 1. 内容\n\n这首诗写了秋天！还有雨。", "### 1. 内容\n\n这首诗写了秋天！"),
+        ("**解读**\n---\n写秋天\n写雨", "**解读**\n---\n写秋天\n"),
+        ("【总评】\n一、主要内容\n写秋天。写雨。", "【总评】\n一、主要内容\n写秋天。"),
+        ("The rain falls. It is autumn.", "The rain falls."),
+        ("1. The rain falls.\n2. It is autumn.", "1. The rain falls."),
+        # As ever: a heading with its sentence, a line without a full stop.
+        ("1. 内容：写灯。\n写得好。", "1. 内容：写灯。"),
+        ("写一盏灯\n写得好。", "写一盏灯\n"),
+        ("**内容**：写灯，用了3.5行。写得好。", "**内容**：写灯，用了3.5行。"),
+        ("内容：\n这首诗写了秋天。", None),
+        ("内容：\n", None),
+    ],
+)
+def test_the_first_sentence_is_no_heading(text, cut):
+    probes = make_probes(["first_sentence"], [READINGS[0].model_copy(update={"text": text})],
+                         SHOWN, POLLER)  # fmt: skip
+    assert [probe.reading.text for probe in probes] == ([] if cut is None else [cut])
+
+
+@pytest.mark.parametrize(
     ("name", "doctored", "passed"),
     [
         ("other_poem", scores(50), True),
@@ -127,6 +150,22 @@ def test_shares_passed_count_the_unscored():
     assert (found["passed"]["value"], found["passed"]["n"]) == (0.5, 2)
     assert found["passed"]["n_unscored"] == 1
     assert found["content_fall"]["value"] == -11
+
+
+def test_what_a_rule_does_not_need_may_be_unscored():
+    probes = make_probes(["praise", "first_sentence"], READINGS[:1], SHOWN, POLLER)
+    judgments = [
+        judgment("u0", scores(80, 语言=None)),
+        judgment("u0|probe|praise", scores(10, 语言=None)),
+        judgment("u0|probe|first_sentence", scores(10)),
+    ]
+    found = evaluate_probes(probes, judgments, resamples=50, seed=0)["j"]["P0"]
+    assert (found["praise"]["passed"]["value"], found["praise"]["content_fall"]["value"]) == (1, 70)
+    assert (found["praise"]["mean_fall"]["value"], found["praise"]["mean_fall"]["n"]) == (None, 0)
+    told = found["first_sentence"]["passed"]
+    assert (told["value"], told["n"], told["n_unscored"]) == (None, 0, 1)
+    lone = evaluate_probes(probes, judgments[1:2], resamples=50, seed=0)["j"]["P0"]["praise"]
+    assert (lone["passed"]["value"], lone["content_fall"]["value"]) == (1, None)
 
 
 def ci(poem_id: str, generation: Generation | None = None) -> Poem:
@@ -177,15 +216,16 @@ def test_quality_is_a_mean_over_poems():
 
 def test_what_is_still_to_ask(tmp_path):
     task = Task("u0", "p0", "j", "P0", POLLER, text="一二三", again="还缺{missing}")
+    cache = WorkCache(tmp_path)
     with (
         scripted_judge(lambda _: "内容：80分") as scripted,
-        Chat("j", scripted.params, cache=WorkCache(tmp_path), at_once=1) as chat,
+        Chat("j", scripted.params, cache=cache, at_once=1) as chat,
     ):
-        (first,) = still_to_ask([task], chat, params(attempts=2))
+        (first,) = still_to_ask([task], chat, params(attempts=2), cache)
         chat.ask(first)
-        (second,) = still_to_ask([task], chat, params(attempts=2))
+        (second,) = still_to_ask([task], chat, params(attempts=2), cache)
         assert len(second.messages) == 3
-        assert still_to_ask([task], chat, params(attempts=1)) == []
+        assert still_to_ask([task], chat, params(attempts=1), cache) == []
 
 
 def rule(messages: list[dict]) -> str:

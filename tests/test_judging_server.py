@@ -144,7 +144,7 @@ def test_an_empty_answer_is_paid_for_twice_at_most(tmp_path, waits, reasoning, s
     assert judgment.scores is None
     assert judgment.unscored_reason == f"no_answer: {said} tries)"
     assert judgment.reasoning == (reasoning or None)
-    assert judgment.completion_tokens == 3
+    assert judgment.completion_tokens == 3 + 3
 
 
 def test_a_reply_cut_at_the_limit_keeps_what_stood_whole(tmp_path):

@@ -106,6 +106,28 @@ def test_a_quotation_gives_a_judged_poem_away(text, found):
     assert personas.quotations(told, [poem(text)]) == found
 
 
+@pytest.mark.parametrize(
+    ("lines", "said", "found"),
+    [
+        (
+            "风吹过\n雨打过\n人走过\n都忘了",
+            "风吹过/雨打过/人走过/都忘了",
+            ["风吹过雨打过人走过都忘了"],
+        ),
+        ("我来\n我见\n我走\n天黑了", "他写：我来，我见，我走，天黑了。", ["我来我见我走天黑了"]),
+        ("船开了\n我是一条河流\n灯灭了", "那句“我是一条河流”传遍全城", ["我是一条河流"]),
+        ("船开了\n我是一条河流\n灯灭了", "那句「我是一条河流，」传遍", ["我是一条河流"]),
+        ("门开着\n\n灯在里面\n谁也不说话", "他问“灯在里面，人呢？”", ["灯在里面"]),
+        ("船开了\n我是一条河流\n灯灭了", "他说自己我是一条河流", []),
+        ("船开了\n我是一条河流\n灯灭了", "他写“一条河流”与“灯灭了”", []),
+    ],
+)
+def test_short_lines_are_quoted_too(lines, said, found):
+    """Several in a row, or a whole one in quotation marks."""
+    told = Persona.model_validate(ONE | {"critics_comments": said})
+    assert personas.quotations(told, [poem(lines)]) == found
+
+
 def test_the_projects_own_have_the_papers_length_and_sources():
     found, notices = personas.collect(None)
     assert notices == []

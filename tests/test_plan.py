@@ -11,6 +11,7 @@ from shiyan.cli import dispatch
 from shiyan.config import PathsParams, load_params
 from shiyan.errors import UserError
 from shiyan.generation import run
+from shiyan.generation.understand import construct
 from shiyan.jsonl import write_records
 from shiyan.planning import planned_generation
 from shiyan.records import Poem, Understanding
@@ -111,6 +112,83 @@ def test_readings_that_will_be_others_are_estimated_with_a_notice(there, project
     judgments = json.loads(shown.out.splitlines()[-1])
     assert (judgments["stage"], judgments["needed"]) == ("judge", 4)
     assert server.requests == []
+
+
+EVERY_PROBE = ["other_poem", "empty", "swapped_content", "first_sentence", "praise", "orders",
+               "orders_in_poem"]  # fmt: skip
+
+
+def test_every_probe_is_planned_before_there_is_a_reading(project, server, capsys):
+    """As many judgments as of readings of which every probe can be made."""
+    set_params(judge={"probes": EVERY_PROBE}, generate={"understanding": {"poems": 3}})
+    before = planned(capsys)[-1]
+    paths = load_params("paths", PathsParams)
+    made = run.carry_out(planned_generation(paths, WorkCache()))
+    write_records(paths.generated, made.poems)
+    said = "内容：写{0}。\n语言：{0}说得平实。"
+    own = [r for r in made.understandings if r.source == "generated"]
+    own = [r.model_copy(update={"text": said.format(r.item_id)}) for r in own]
+    write_records(paths.understandings, [*own, *construct(own)])
+    after = planned(capsys)[-1]
+    # A constructed reading asks what the probe with another poem's reading asks.
+    assert before["needed"] == after["needed"] == 3 * (1 + len(EVERY_PROBE))
+
+
+def ci_project(**judge: object) -> None:
+    """Four human ci to one cipai, themes of their titles, two prompts."""
+    set_params(
+        generate={
+            "prompts": ["direct", "form_aware"],
+            "titles_per_cipai": 2,
+            "samples": 2,
+            "understanding": {"poems": 0},
+        },
+        judge={"prompt_set": "poller_ci", **judge},
+    )
+    human = [
+        Poem(poem_id=f"h{n}", title=f"灯{n}", text=f"灯下{n}\n雨下", genre="ci", author="甲",
+             cipai="如梦令")
+        for n in range(4)
+    ]  # fmt: skip
+    write_records(load_params("paths", PathsParams).poems, human)
+
+
+def test_ratings_of_ci_are_planned_before_there_is_a_ci(project, server, capsys):
+    ci_project(quality_poems=3)
+    assert dispatch(["plan", "--json"]) == 0
+    shown = capsys.readouterr()
+    poems, judgments = (json.loads(line) for line in shown.out.splitlines())
+    n_each = poems["needed"] // 2
+    assert n_each >= 3
+    assert judgments["needed"] == 3 + 2 * 3, "human ci, and those of each prompt"
+    assert judgments["prompt_tokens"] > 6 * 100, "as long as they may get"
+    assert "poems.jsonl is not there yet; every ci is taken to be there" in shown.err
+    assert server.requests == []
+    ci_project(quality_poems=0)
+    assert len(planned(capsys)) == 1
+
+
+def test_ci_of_another_run_are_not_what_will_be_rated(project, capsys):
+    ci_project(quality_poems=900)
+    old = Poem(poem_id="old", title="", text="灯", genre="ci", author="llm", cipai="如梦令")
+    write_records(load_params("paths", PathsParams).generated, [old])
+    assert dispatch(["plan", "--json"]) == 0
+    shown = capsys.readouterr()
+    poems, judgments = (json.loads(line) for line in shown.out.splitlines())
+    assert "holds poems of another run; every ci is taken to be there" in shown.err
+    assert judgments["needed"] == 4 + poems["needed"]
+
+
+def test_finished_replies_are_what_will_be_rated(project, capsys):
+    text = "夜半雨声敲瓦，灯下旧书翻罢。窗外有谁来，只见一枝低亚。休怕，休怕。明日杏花如画。"
+    (project / "replies.jsonl").write_text(
+        json.dumps({"text": text, "cipai": "如梦令", "prompt_id": "direct"}, ensure_ascii=False),
+        encoding="utf-8",
+    )
+    ci_project(quality_poems=900)
+    set_params(generate={"replies": "replies.jsonl"})
+    (judgments,) = planned(capsys)
+    assert judgments["needed"] == 4 + 1
 
 
 def test_without_any_reading_to_come_it_is_told(project, capsys):

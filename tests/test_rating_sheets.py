@@ -122,6 +122,48 @@ def test_two_raters_and_their_agreement(project, capsys):
     assert rows[0]["n"] == 4
 
 
+def test_replacing_takes_cleared_rows_and_rows_taken_out_away(project, capsys):
+    dispatch(["ratings", "export", "sheet.csv"])
+    rows = [row | dict.fromkeys(POLLER.names, "80") for row in cells_of(Path("sheet.csv"))]
+    fill(Path("sheet.csv"), rows)
+    command = ["ratings", "import", "sheet.csv", "--rater", "a"]
+    assert dispatch(command) == 0
+    other = HumanRating(item_id="elsewhere", rater_id="a", rubric="poller", source="human",
+                        scores={"内容": 70.0})  # fmt: skip
+    theirs = other.model_copy(update={"item_id": "u0", "rater_id": "b"})
+    before = list(read_records(Path("ratings.jsonl"), HumanRating))
+    write_records(Path("ratings.jsonl"), [*before, other, theirs])
+    cleared = rows[0] | dict.fromkeys(POLLER.names, "")
+    fill(Path("sheet.csv"), [cleared, *rows[1:3]])
+    assert dispatch([*command, "--replace"]) == 1
+    kept = [(r.item_id, r.rater_id) for r in read_records(Path("ratings.jsonl"), HumanRating)]
+    assert kept[:2] == [("elsewhere", "a"), ("u0", "b")], "what the sheet does not show stays"
+    assert len(kept) == 2 + 2
+
+
+def test_progress_of_each_rater_is_shown(project, capsys):
+    dispatch(["ratings", "export", "sheet.csv"])
+    for rater, n in (("乙", 4), ("甲", 2)):
+        rows = cells_of(Path("sheet.csv"))
+        for row in rows[:n]:
+            row |= dict.fromkeys(POLLER.names, "80")
+        rows[1]["节奏"] = ""
+        fill(Path(f"{rater}.csv"), rows)
+        dispatch(["ratings", "import", f"{rater}.csv", "--rater", rater,
+                  "--key", "sheet.csv.key.jsonl"])  # fmt: skip
+    capsys.readouterr()
+    dispatch(["ratings", "show", "ratings.jsonl"])
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[-2:] == [
+        "乙: 4 of 4 readings rated, 1 of them in part",
+        "甲: 2 of 4 readings rated, 1 of them in part",
+    ]
+    dispatch(["ratings", "show", "ratings.jsonl", "--json"])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows[-1] == {"rater": "甲", "rated": 2, "partly": 1, "readings": 4}
+    assert [row["dimension"] for row in rows[:-2]] == list(POLLER.names)
+
+
 KEY = {"1": READINGS[0], "2": READINGS[1].model_copy(update={"dimension": "节奏"})}
 FULL = dict.fromkeys(POLLER.names, "80")
 

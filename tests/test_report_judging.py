@@ -39,13 +39,15 @@ ALONE = [
 ]
 
 
-def judgment(reading: Understanding, judge: str, prompt: str, value: float, sample: int = 0):
+def judgment(
+    reading: Understanding, judge: str, prompt: str, value: float, sample: int = 0, rubric=POLLER
+):
     names = POLLER.only(reading.dimension).names
     return Judgment(
         judgment_id=f"{reading.item_id}/{judge}/{prompt}/{sample}",
         item_id=reading.item_id,
         judge=judge,
-        rubric="poller",
+        rubric=rubric.name,
         prompt_id=prompt,
         sample_index=sample,
         scores=dict.fromkeys(names, value),
@@ -54,18 +56,21 @@ def judgment(reading: Understanding, judge: str, prompt: str, value: float, samp
 
 
 def metrics(rated: bool = True, rubric=POLLER) -> dict:
-    """Judge `own` gives 90 under P0 and 84 under P3, own readings 2 more; `other` always 88."""
+    """Judge `own` gives 92 under P0, 84 under P3 and 78 under P4, own readings 2 more; `other`
+    and `neutral`, of other families, always 88."""
     asked = []
     for reading in READINGS:
         more = 2 if reading.reader == "own" else 0
         asked += [
-            judgment(reading, "own", "P0", 90 + more),
-            judgment(reading, "own", "P0", 94 + more, sample=1),
-            judgment(reading, "own", "P3", 84 + more),
-            judgment(reading, "other", "P0", 88),
+            judgment(reading, "own", "P0", 90 + more, 0, rubric),
+            judgment(reading, "own", "P0", 94 + more, 1, rubric),
+            judgment(reading, "own", "P3", 84 + more, 0, rubric),
+            judgment(reading, "own", "P4", 78 + more, 0, rubric),
+            judgment(reading, "other", "P0", 88, 0, rubric),
+            judgment(reading, "neutral", "P0", 88, 0, rubric),
         ]
-    asked += [judgment(reading, "own", "P0", 50) for reading in WRONG]
-    asked += [judgment(reading, "own", "P3", 70) for reading in ALONE]
+    asked += [judgment(reading, "own", "P0", 50, 0, rubric) for reading in WRONG]
+    asked += [judgment(reading, "own", "P3", 70, 0, rubric) for reading in ALONE]
     ratings = [
         HumanRating(
             item_id=reading.item_id,
@@ -78,16 +83,18 @@ def metrics(rated: bool = True, rubric=POLLER) -> dict:
         for rater, step in (("a", 0), ("b", 1))
     ]
     readings = [*READINGS, *WRONG, *ALONE]
-    families = {"own": "x", "other": "y", "foreign": "y"}
-    found = Evaluation(asked, readings, ratings if rated else [], rubric, families, **DRAWN)
+    families = {"own": "x", "other": "y", "foreign": "y", "neutral": "z"}
     poems = [
         Poem(poem_id=f"p{n}", title="", text="灯", genre="modern", author="甲") for n in range(3)
     ]
     probes = make_probes(["praise"], READINGS, poems, rubric)
-    doctored = [judgment(probe.reading, "own", "P0", 45) for probe in probes]
+    doctored = [judgment(probe.reading, "own", "P0", 45, 0, rubric) for probe in probes]
+    took = {"prompt_tokens": 100, "completion_tokens": 10}
+    asked = [j.model_copy(update=took) for j in [*asked, *doctored]]
+    found = Evaluation(asked, readings, ratings if rated else [], rubric, families, **DRAWN)
     made = {"prompt_set": rubric.name, "temperature": 0.1}
     return found.metrics(made) | {
-        "probes": evaluate_probes(probes, [*asked, *doctored], **DRAWN),
+        "probes": evaluate_probes(probes, asked, **DRAWN),
         "money": {"spent": 1.25, "currency": "USD"},
     }
 
@@ -114,8 +121,8 @@ def value(cell) -> float | None:
 
 def test_table_1_names_the_prompts_that_ran(paths):
     table = rendered(paths, metrics(rubric=POLLER_CI))["table_1"]
-    assert "without (P0) and with (P3) the poet's persona" in table.caption
-    assert {r[1] for r in table.rows} == {"", "P0", "P3"}
+    assert "without (P0) and with (P3, P4) the poet's persona" in table.caption
+    assert {r[1] for r in table.rows} == {"", "P0", "P3", "P4"}
 
 
 def test_our_means_and_errors_stand_beside_the_papers(paths):
@@ -125,9 +132,9 @@ def test_our_means_and_errors_stand_beside_the_papers(paths):
     assert value(row(ten, "people", "", "this run")["Avg"]) == 83
     assert row(ten, "gpt-4-turbo", "P3", "Poller")["修辞手法"] == 80.13
     assert row(ten, "people", "", "Poller")["Avg"] == 79.08
-    assert len(ten.rows) == 1 + 3 + 1 + 20
-    assert {r[1] for r in tables["table_1"].rows} == {"", "P0", "P1", "P3"}
-    assert "with (P1, P3) the poet's persona" in tables["table_1"].caption
+    assert len(ten.rows) == 1 + 5 + 1 + 20
+    assert {r[1] for r in tables["table_1"].rows} == {"", "P0", "P1", "P3", "P4"}
+    assert "with (P1, P3, P4) the poet's persona" in tables["table_1"].caption
     three = tables["table_3"]
     assert value(row(three, "own", "P0", "this run")["Avg"]) == 10
     assert value(row(three, "own", "P3", "this run")["Avg"]) == 2
@@ -138,6 +145,42 @@ def test_our_means_and_errors_stand_beside_the_papers(paths):
     assert value(row(tables["best"], "内容", "this run")["error"]) == 2
     assert row(tables["best"], "内容", "Poller")["evaluator"] == "qwen2.5-turbo"
     assert row(tables["best"], "内容", "Poller")["prompt"] == "P4"
+
+
+def test_the_best_is_compared_with_the_next_and_every_prompt_with_every_other(paths):
+    tables = rendered(paths, metrics())
+    first = row(tables["best"], "Avg", "this run")
+    assert (first["prompt"], value(first["error"]), first["runner-up"]) == ("P3", 2, "own P4")
+    assert value(first["error minus the runner-up's"]) == -2
+    assert value(first["error minus that of its P0"]) == -8
+    (pair,) = tables["between_prompts"].rows
+    assert pair[:2] == ["own", "P4 - P3"]
+    assert {value(cell) for cell in pair[2:]} == {2}
+    assert {cell.n for cell in pair[2:]} == {6}
+
+
+def test_what_scored_too_little_to_be_the_best_is_named(paths):
+    found = metrics()
+    found["best"]["human"]["节奏"]["left_out"] = [{"judge": "own", "prompt": "P4", "n": 1}]
+    assert rendered(paths, found)["best"].notes[-1].endswith("too few readings: own P4.")
+
+
+def test_tokens_are_told_of_all_that_was_judged(paths):
+    """42 judgments of readings and 6 of probes, 100 tokens of prompt each."""
+    note = rendered(paths, metrics())["accounts"].notes[1]
+    assert note.startswith("4,800 tokens of prompts, 480 of replies, 1.25 USD (readings 4,200 and")
+    assert note.endswith("probes 600 and 60).")
+
+
+def test_numbers_of_an_older_run_are_still_shown(paths):
+    found = metrics()
+    del found["tokens"], found["between_prompts"]
+    for told in found["best"]["human"].values():
+        told.pop("runner_up")
+        told.pop("left_out")
+    tables = rendered(paths, found)
+    assert row(tables["best"], "Avg", "this run")["runner-up"] is None
+    assert "between_prompts" not in tables
 
 
 def test_one_dimension_alone_is_paired(paths):
@@ -193,7 +236,7 @@ def test_the_figure_has_a_panel_a_judge(paths, tmp_path):
     write_metrics(paths.judge_metrics, metrics())
     (drawn,) = of_judging.figures(paths, tmp_path / "figures")
     assert drawn.stat().st_size > 10_000
-    assert len(of_judging.error_series(metrics())) == 2 + 4
+    assert len(of_judging.error_series(metrics())) == 3 + 4
     empty = metrics(rated=False, rubric=POLLER_CI) | {"judges": {}}
     write_metrics(paths.judge_metrics, empty)
     assert list(of_judging.figures(paths, tmp_path / "none")) == []

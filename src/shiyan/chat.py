@@ -455,9 +455,10 @@ class Chat:
 
     def _cost(self, request: ChatRequest, outcome: Outcome) -> float:
         """What an outcome cost; where the server told no usage, an upper bound."""
-        if isinstance(outcome, ChatFailure) and outcome.kind not in PAID:
-            return 0.0
         prompt, completion = outcome.prompt_tokens, outcome.completion_tokens
+        if isinstance(outcome, ChatFailure) and outcome.kind not in PAID:
+            # Nothing, but for empty answers before it.
+            return price(self.params, prompt or 0, completion or 0)
         if prompt is None:
             prompt = most_prompt_tokens(request)
         if completion is None:
@@ -481,7 +482,8 @@ class Chat:
 
     async def _try_repeatedly(self, client: Any, request: ChatRequest) -> Outcome:
         again = Again("not asked")
-        silent = empty = 0
+        silent = 0
+        empty: list[ChatReply] = []
         bodies: list[str] = []
         for tried in range(1, self._patience.tries + 1):
             await self._wait_for_turn()
@@ -502,21 +504,21 @@ class Chat:
                     self._count_failed(answer.reason)
                 else:
                     self._failed_in_a_row = 0
-                return answer
+                return _with_tokens_of(empty, answer)
             again = answer
             silent += again.reason == SILENT
-            empty += again.kind == "no_answer"
+            empty += [again.empty] if again.empty is not None else []
             # A local model's draw is decided by the seed: it would say nothing again.
             most_empty = 1 if isinstance(self.params, LocalModelParams) else self._patience.empty
-            if silent >= self._patience.timeouts or empty >= most_empty:
+            if silent >= self._patience.timeouts or len(empty) >= most_empty:
                 break
             if tried < self._patience.tries:
                 await self._back_off(again, tried)
         reason = f"{self._hidden(again.reason)} (after {tried} {'try' if tried == 1 else 'tries'})"
         self._count_failed(reason)
         if again.empty is not None:
-            return again.empty.failed(again.kind, reason)
-        return ChatFailure(again.kind, reason)
+            return _with_tokens_of(empty[:-1], again.empty.failed(again.kind, reason))
+        return _with_tokens_of(empty, ChatFailure(again.kind, reason))
 
     def _count_failed(self, reason: str) -> None:
         """What fails for every request (a temperature the server minds, say) must not go on."""
@@ -704,6 +706,23 @@ class Chat:
         if isinstance(self.params, ApiModelParams) and self.params.key_variable and "key" in stop:
             return f" (the key comes from {self.params.key_variable})"
         return ""
+
+
+def _with_tokens_of(empty: Sequence[ChatReply], outcome: Outcome) -> Outcome:
+    """The outcome with the tokens of the empty answers before it, which were paid for too."""
+    if not empty:
+        return outcome
+    answers = (*empty, outcome)
+    return dataclasses.replace(
+        outcome,
+        prompt_tokens=_sum(answer.prompt_tokens for answer in answers),
+        completion_tokens=_sum(answer.completion_tokens for answer in answers),
+    )
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 SILENT = "no answer within the time-out"

@@ -24,15 +24,29 @@ FRAME = 500
 """Tokens of a request that are not article."""
 ROUNDS = 4
 """Condensing so often brings 57,000 words of articles into any context."""
-HEADINGS: Mapping[str, str] = {
-    "basic_information": r"(?:诗人)?基本(?:信息|资料)",
-    "views_on_poetry": r"(?:诗歌|诗学|创作)(?:经验和|经验与|经验及)?(?:诗歌)?(?:观点|观|看法|主张)",
-    "critics_comments": r"(?:他人|评论家|批评家)?的?评[论价]",
+_VIEWS = r"(?:诗歌|诗学|创作)(?:经验和|经验与|经验及)?(?:诗歌)?(?:观点|观|看法|主张)"
+_BASIC = r"(?:诗人)?基本(?:信息|资料)"
+_CRITICS = r"(?:他人|评论家|批评家)的?评[论价]"
+HEADINGS: Mapping[str, tuple[str, str]] = {
+    "basic_information": (_BASIC, _BASIC),
+    "views_on_poetry": (_VIEWS, _VIEWS),
+    "critics_comments": (_CRITICS, rf"{_CRITICS}|评[论价]"),
 }
+"""Section -> its names, and with those that a sentence may begin with as well."""
+
+
+def _head(name: str, short: str) -> str:
+    """A pattern of a heading: in brackets, before a colon, or alone on its line."""
+    in_brackets = rf"[【\[（(](?:{short})[】\]）)]"
+    before_colon = rf"(?:{name})[ \t*]*[：:]"
+    alone = rf"(?:{short})(?=[ \t*]*[：:]?[ \t*]*$)"
+    return f"{in_brackets}|{before_colon}|{alone}"
+
+
 _HEADING = re.compile(
-    r"^[\s#*【\[（(\d.、一二三]*(?:"
-    + "|".join(f"(?P<{name}>{pattern})" for name, pattern in HEADINGS.items())
-    + r")[】\])）*]*[：:]?[ \t*]*",
+    r"^[ \t#*]*(?:[（(]?[\d一二三]+[）)、.．][ \t]*)?\**(?:"
+    + "|".join(f"(?P<{section}>{_head(*names)})" for section, names in HEADINGS.items())
+    + r")[ \t*]*[：:]?[ \t*]*",
     re.M,
 )
 
@@ -53,11 +67,9 @@ def read_articles(folder: Path, poet: str | None) -> dict[str, list[Article]]:
     """
     if not folder.is_dir():
         raise UserError(f"{folder} is no folder; name one that holds .txt or .md articles", 2)
-    folders = {poet: folder} if poet else {p.name: p for p in sorted(folder.iterdir())}
     found = {
-        name: [_read(path) for path in sorted(place.iterdir()) if path.suffix.lower() in SUFFIXES]
-        for name, place in folders.items()
-        if place.is_dir()
+        name: [_read(path) for path in sorted(place.iterdir()) if _is_article(path)]
+        for name, place in _folders(folder, poet).items()
     }
     empty = [name for name, articles in found.items() if not articles]
     if empty or not found:
@@ -66,6 +78,28 @@ def read_articles(folder: Path, poet: str | None) -> dict[str, list[Article]]:
             "needs a folder a poet, or --poet NAME for articles about one"
         )
     return found
+
+
+def unread(folder: Path, poet: str | None) -> list[Path]:
+    """What lies among the articles and is not read (a .docx, a .pdf), hidden files apart."""
+    beside = [] if poet else [path for path in sorted(folder.iterdir()) if not path.is_dir()]
+    inside = [
+        path
+        for place in _folders(folder, poet).values()
+        for path in sorted(place.iterdir())
+        if not _is_article(path)
+    ]
+    return [path for path in (*beside, *inside) if not path.name.startswith(".")]
+
+
+def _folders(folder: Path, poet: str | None) -> dict[str, Path]:
+    if poet:
+        return {poet: folder}
+    return {path.name: path for path in sorted(folder.iterdir()) if path.is_dir()}
+
+
+def _is_article(path: Path) -> bool:
+    return path.suffix.lower() in SUFFIXES
 
 
 def _read(path: Path) -> Article:
@@ -111,7 +145,10 @@ def make_persona(
     """
     own = [poem for poem in poems if poem.author == poet]
     room = room_for_articles(chat.params)
-    material, n_requests = condensed(poet, articles, chat, texts, room, seed)
+    try:
+        material, n_requests = condensed(poet, articles, chat, texts, room, seed)
+    except NotesFailedError as failed:
+        return Made(None, (str(failed),), failed.n_requests)
     names = {"poet": poet, "shortest": f"{SHORTEST}", "longest": f"{LONGEST}"}
     messages = [Message("user", _filled(texts["persona"], text=material, **names))]
     problems: tuple[str, ...] = ()
@@ -158,6 +195,14 @@ def room_for_articles(params: AnyModelParams) -> int:
     return max(params.context - min(MOST_TOKENS, params.context // 2) - FRAME, FRAME)
 
 
+class NotesFailedError(Exception):
+    """A part of an article of which no notes came: the reason, as a clause."""
+
+    def __init__(self, article: str, failure: ChatFailure, n_requests: int) -> None:
+        super().__init__(f"no notes on {article}: {failure.kind}: {failure.reason}")
+        self.n_requests = n_requests
+
+
 def condensed(
     poet: str,
     articles: Sequence[Article],
@@ -166,21 +211,27 @@ def condensed(
     room: int,
     seed: int,
 ) -> tuple[str, int]:
-    """(articles, or notes on them, that fit into one request; how many requests that took)."""
-    parts = [f"{article.name}\n{article.text}" for article in articles]
+    """(articles, or notes on them, that fit into one request; how many requests that took).
+
+    Raises:
+        NotesFailedError: a persona that names an article as its source must rest on all of it.
+        UserError: the notes do not get short enough.
+    """
+    parts = [(article.name, f"{article.name}\n{article.text}") for article in articles]
     n_requests = 0
     for _ in range(ROUNDS):
-        material = "\n\n".join(parts)
+        material = "\n\n".join(text for _, text in parts)
         if len(material) <= room:
             return material, n_requests
-        pieces = [piece for part in parts for piece in _pieces(part, room)]
+        pieces = [(name, piece) for name, text in parts for piece in _pieces(text, room)]
         parts = []
-        for piece in pieces:
+        for name, piece in pieces:
             prompt = _filled(texts["notes"], poet=poet, text=piece)
             outcome = chat.ask(_request([Message("user", prompt)], seed))
             n_requests += 1
-            if not isinstance(outcome, ChatFailure):
-                parts.append(outcome.answer.strip())
+            if isinstance(outcome, ChatFailure):
+                raise NotesFailedError(name, outcome, n_requests)
+            parts.append((name, outcome.answer.strip()))
     raise UserError(
         f"the articles about {poet} do not get short enough in {ROUNDS} rounds of notes; "
         "name a model with a longer context, or leave some out"

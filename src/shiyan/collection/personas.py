@@ -1,7 +1,8 @@
 """Personas of poets: what a judge that plays the poet is told (Poller, sections 5 and 6)."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ SHORTEST, LONGEST = 1000, 2500
 """Characters of a persona in all (section 6)."""
 QUOTED = 7
 """So many characters of a poem in a row, punctuation aside, are a quotation."""
+LEAST_LINE = 4
+"""So many are one as well where they are a whole line, in quotation marks."""
 
 
 def collect(path: str | None) -> tuple[list[Persona], list[str]]:
@@ -112,20 +115,38 @@ def misfits(path: str | None, personas: Iterable[Persona], poems: Iterable[Poem]
 
 
 def quotations(persona: Persona, poems: Iterable[Poem]) -> list[str]:
-    """Lines of the poems that the persona quotes from, which gives away what is judged
-    (section 6: the comments do not overlap with the poems)."""
-    told = parser.characters("\n".join(getattr(persona, name) for name in TEXTS))
+    """What the persona quotes from the poems, which gives away what is judged (section 6: the
+    comments do not overlap with the poems): passages, and whole lines in quotation marks."""
+    texts = "\n".join(getattr(persona, name) for name in TEXTS)
+    told = parser.characters(texts)
     seen = {told[at : at + QUOTED] for at in range(len(told) - QUOTED + 1)}
-    passages = (passage for poem in poems for passage in _passages(poem.text))
-    return list(dict.fromkeys(p for p in passages if _windows(p) & seen))
+    quoted = _quoted(texts)
+    found: dict[str, None] = {}
+    for poem in poems:
+        passages = list(_passages(parser.characters(poem.text), seen))
+        lines = [line for raw in poem.text.splitlines() if (line := parser.characters(raw))]
+        found |= dict.fromkeys(passages)
+        found |= {
+            line: None
+            for line in lines
+            if line in quoted and not any(line in passage for passage in passages)
+        }
+    return list(found)
 
 
-def _passages(text: str) -> Iterator[str]:
-    """Lines of a poem without punctuation; of short ones, two together."""
-    lines = [line for raw in text.splitlines() if (line := parser.characters(raw))]
-    yield from (line for line in lines if len(line) >= QUOTED)
-    yield from (a + b for a, b in pairwise(lines) if len(a) < QUOTED)
+def _passages(text: str, seen: Collection[str]) -> Iterator[str]:
+    """The longest passages of a poem whose windows have all been seen, across its lines."""
+    starts = [at for at in range(len(text) - QUOTED + 1) if text[at : at + QUOTED] in seen]
+    for _, run in groupby(enumerate(starts), lambda pair: pair[1] - pair[0]):
+        first, *others = [at for _, at in run]
+        yield text[first : (others or [first])[-1] + QUOTED]
 
 
-def _windows(text: str) -> set[str]:
-    return {text[at : at + QUOTED] for at in range(len(text) - QUOTED + 1)}
+_QUOTATION = re.compile(r"“([^“”]*)”|‘([^‘’]*)’|「([^「」]*)」|『([^『』]*)』|\"([^\"]*)\"")
+
+
+def _quoted(text: str) -> set[str]:
+    """What stands in quotation marks, whole and clause by clause, from 4 characters on."""
+    inside = ["".join(filter(None, groups)) for groups in _QUOTATION.findall(text)]
+    clauses = [*inside, *(part for words in inside for part in re.split(r"[^\w]+", words))]
+    return {words for clause in clauses if len(words := parser.characters(clause)) >= LEAST_LINE}

@@ -35,11 +35,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def run_make(arguments: argparse.Namespace) -> int:
     from shiyan.chat import Budget, Chat
-    from shiyan.collection.articles import make_persona, read_articles
+    from shiyan.collection.articles import SUFFIXES, make_persona, read_articles, unread
     from shiyan.collection.personas import length
     from shiyan.work import WorkCache
 
     found = read_articles(arguments.folder, arguments.poet)
+    for path in unread(arguments.folder, arguments.poet):
+        sys.stderr.write(f"notice: {path} is not read; articles are {' and '.join(SUFFIXES)}\n")
     texts = load_params("prompts", PromptTexts).persona
     (model,) = load_models([arguments.model]).values()
     poems, budget = _poems(), Budget(arguments.budget, "--budget")

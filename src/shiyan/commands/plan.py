@@ -12,7 +12,9 @@ import json
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import mean
+from typing import TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -30,14 +32,18 @@ from shiyan.config import (
     load_corpus,
     load_models,
     load_params,
+    project_root,
 )
 from shiyan.errors import UserError
 from shiyan.generation import run as generation
-from shiyan.generation.understand import construct
+from shiyan.generation.finished import read_finished
+from shiyan.generation.generate import Task
+from shiyan.generation.run import Work
+from shiyan.generation.understand import ReadingTask, construct
 from shiyan.jsonl import read_records
 from shiyan.judging import judge as judging
-from shiyan.judging.plan import Material, plan, read_material
-from shiyan.records import Persona, Poem, Understanding
+from shiyan.judging.plan import Material, plan
+from shiyan.records import Generation, Persona, Poem, Understanding
 from shiyan.work import WorkCache
 
 WIDTH = 118
@@ -136,10 +142,10 @@ def rows_of_generate(paths: PathsParams, cache: WorkCache, speeds: Speeds) -> li
 
 
 def rows_of_judge(paths: PathsParams, cache: WorkCache, speeds: Speeds) -> list[Row]:
-    """Judgments of every judge; of readings that are not there yet, an upper bound."""
+    """Judgments of every judge; of readings and ci that are not there yet, an upper bound."""
     params = load_params("judge", JudgeParams)
     models = load_models(params.judges)
-    material = material_of(paths, cache)
+    material = material_of(paths, cache, params)
     prompts = load_params("prompts", PromptTexts)
     tasks = [t for t in plan(params, prompts, models, material).tasks if t.obstacle is None]
     budget = Budget(params.budget, "judge.budget")
@@ -149,52 +155,107 @@ def rows_of_judge(paths: PathsParams, cache: WorkCache, speeds: Speeds) -> list[
         own = [task for task in tasks if task.judge == name]
         first = list(dict.fromkeys(judging.first_request(task, params) for task in own))
         if first:
-            to_ask = judging.still_to_ask(own, chat, params)
+            to_ask = judging.still_to_ask(own, chat, params, cache)
             rows.append(row("judge", chat, "judgments", first, to_ask, speeds))
     if models and not rows:
         sys.stderr.write("notice: there is no reading, hence nothing for the judges\n")
     return rows
 
 
-def material_of(paths: PathsParams, cache: WorkCache) -> Material:
-    """What will be judged; the longest readings that may come stand in for those to come."""
+def material_of(paths: PathsParams, cache: WorkCache, params: JudgeParams) -> Material:
+    """What will be judged; the longest readings and ci that may come stand in for those to come."""
     work = planning.planned_generation(paths, cache)
-    lacks = lack_of_readings(paths, {task.item_id for task in work.reading_tasks})
-    if not lacks:
-        return read_material(paths)
-    wanted = work.params.understanding
-    sys.stderr.write(
-        f"notice: {paths.understandings} {lacks}; every reading is taken to have "
-        f"generate.understanding.max_tokens ({wanted.max_tokens}) tokens\n"
-    )
-    # A character is a token at least, of Chinese and of these models.
-    text = "。" * wanted.max_tokens
-    own = [
-        Understanding(
-            item_id=task.item_id,
-            poem_id=task.poem.poem_id,
-            reader=task.reader,
-            # Texts that differ, since a request is counted once.
-            text=f"{task.item_id}{text}",
-            dimension=task.dimension,
-        )
-        for task in work.reading_tasks
-    ]
-    wrong = construct(own) if wanted.constructed else []
-    given = list(read_records(paths.collected_understandings, Understanding))
+    poems = list(work.human)
+    if params.quality_poems:
+        poems += poems_of(paths, work)
     personas = list(read_records(paths.personas, Persona))
-    return Material(work.human, personas, [*given, *own, *wrong])
+    return Material(poems, personas, readings_of(paths, work))
 
 
-def lack_of_readings(paths: PathsParams, planned: Collection[str]) -> str:
-    """Why the file of readings is not what the judges will get; "" where it is."""
-    if not paths.understandings.exists():
+def readings_of(paths: PathsParams, work: Work) -> list[Understanding]:
+    """Every reading that the judges will get."""
+    given = list(read_records(paths.collected_understandings, Understanding))
+    there = _there(paths.understandings, Understanding)
+    own = None if there is None else [r.item_id for r in there if r.source == "generated"]
+    tasks, wanted = work.reading_tasks, work.params.understanding
+    lacks = lack("reading", own, [task.item_id for task in tasks])
+    if there is not None and not lacks:
+        return [*given, *there]
+    if tasks:
+        sys.stderr.write(
+            f"notice: {paths.understandings} {lacks}; every reading is taken to have "
+            f"generate.understanding.max_tokens ({wanted.max_tokens}) tokens\n"
+        )
+    longest = [longest_reading(task, wanted.max_tokens) for task in tasks]
+    wrong = construct(longest) if wanted.constructed else []
+    return [*given, *longest, *wrong]
+
+
+def longest_reading(task: ReadingTask, max_tokens: int) -> Understanding:
+    """In sections, of which every probe can be made; no other reads alike, since a request is
+    counted once. A character is a token at least, of Chinese and of these models."""
+    return Understanding(
+        item_id=task.item_id,
+        poem_id=task.poem.poem_id,
+        reader=task.reader,
+        text=f"内容：{task.item_id}。\n语言：{task.item_id}{'。' * max_tokens}",
+        dimension=task.dimension,
+    )
+
+
+def poems_of(paths: PathsParams, work: Work) -> list[Poem]:
+    """Every ci by an LLM that may be rated."""
+    if work.params.replies is not None:
+        path = project_root() / Path(work.params.replies).expanduser()
+        written = read_finished(path, work.human, work.prompts, work.forms)
+        return [one.poem for one in written if one.poem is not None]
+    there = _there(paths.generated, Poem)
+    tasks = [task for task in work.tasks if task.asked.genre == "ci"]
+    ids = None if there is None else [poem.poem_id for poem in there]
+    lacks = lack("poem", ids, [task.poem_id for task in work.tasks])
+    if there is not None and not lacks:
+        return there
+    if tasks:
+        sys.stderr.write(
+            f"notice: {paths.generated} {lacks}; every ci is taken to be there and as long as its "
+            "reply may be\n"
+        )
+    return [longest_ci(task) for task in tasks]
+
+
+def longest_ci(task: Task) -> Poem:
+    return Poem(
+        poem_id=task.poem_id,
+        title=task.asked.title or "",
+        text=f"{task.poem_id}{'。' * task.max_tokens}",
+        genre="ci",
+        author=task.generator,
+        cipai=task.asked.cipai,
+        generation=Generation(
+            generator=task.generator,
+            prompt_id=task.prompt_id,
+            seed_poem_id=task.seed_poem_id,
+            sample_index=task.sample_index,
+            theme=task.theme.text if task.theme else None,
+            reply_sha256="",
+        ),
+    )
+
+
+R = TypeVar("R", Understanding, Poem)
+
+
+def _there(path: Path, model: type[R]) -> list[R] | None:
+    return list(read_records(path, model)) if path.exists() else None
+
+
+def lack(what: str, there: Collection[str] | None, planned: Collection[str]) -> str:
+    """Why a file is not what the judges will get, by the ids that it holds; "" where it is."""
+    if there is None:
         return "is not there yet"
-    readings = read_records(paths.understandings, Understanding)
-    there = {reading.item_id for reading in readings if reading.source == "generated"}
-    if there - set(planned):
-        return "holds readings of another run"
-    return "" if there or not planned else "holds no reading"
+    if set(there) - set(planned):
+        return f"holds {what}s of another run"
+    return "" if there or not planned else f"holds no {what}"
 
 
 def row(

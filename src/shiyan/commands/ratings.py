@@ -52,11 +52,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     read.add_argument("--rater", required=True, help="who filled it")
     read.add_argument("--key", type=Path, help="by default SHEET.key.jsonl")
     read.add_argument("--out", type=Path, default=Path("ratings.jsonl"), help="ratings.jsonl")
-    read.add_argument("--replace", action="store_true", help="this rater's earlier ratings go")
+    read.add_argument(
+        "--replace",
+        action="store_true",
+        help="this rater's earlier ratings of what the sheet shows go, cleared rows included",
+    )
     read.add_argument("--json", action="store_true", help="progress as one object")
     show = actions.add_parser("show", help="progress and agreement of a file of ratings")
     show.add_argument("file", type=Path, metavar="FILE", help="a .jsonl of ratings")
-    show.add_argument("--json", action="store_true", help="one object a line, a dimension each")
+    show.add_argument(
+        "--json", action="store_true", help="one object a line: dimensions, then raters"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -132,7 +138,9 @@ def run_import(arguments: argparse.Namespace) -> int:
     rows = [(row.place, row.cells) for row in table.rows]
     ratings, progress = read_ratings(rows, key, rater, rubric)
     check_shown(rows, key, _poems(paths))
-    kept = _earlier(arguments.out, rater, {r.item_id for r in ratings}, arguments.replace)
+    shown = {reading.item_id for reading in key.values()}
+    rated = {rating.item_id for rating in ratings}
+    kept = _earlier(arguments.out, rater, shown if arguments.replace else rated, arguments.replace)
     write_records(arguments.out, [*kept, *ratings])
     _tell(arguments, len(ratings), progress)
     return 1 if progress.missing or progress.untouched else 0
@@ -149,9 +157,38 @@ def run_show(arguments: argparse.Namespace) -> int:
             value = "—" if row["value"] is None else f"{row['value']:.2f}"
             span = "" if row["low"] is None else f" [{row['low']:.2f}, {row['high']:.2f}]"
             print(f"{row['dimension']}: alpha {value}{span}, {row['n']} readings by two or more")
+    for row in progress_rows(ratings, readings, rubric):
+        if arguments.json:
+            print(json.dumps(row, ensure_ascii=False))
+        else:
+            partly = f", {row['partly']} of them in part" if row["partly"] else ""
+            print(f"{row['rater']}: {row['rated']} of {row['readings']} readings rated{partly}")
     raters = sorted({rating.rater_id for rating in ratings})
     print(f"{len(ratings)} ratings by {', '.join(raters) or 'nobody'}", file=sys.stderr)
     return 0
+
+
+def progress_rows(
+    ratings: Sequence[HumanRating], readings: Sequence[Understanding], rubric: Rubric
+) -> list[dict[str, object]]:
+    """A rater's readings with a score, those that lack one that was asked for, and how many
+    there are to rate: constructed ones only where anybody rated them."""
+    reading_of = {reading.item_id: reading for reading in readings}
+    lacking: dict[str, dict[str, bool]] = {}
+    for rating in ratings:
+        reading = reading_of.get(rating.item_id)
+        if reading is None or all(score is None for score in rating.scores.values()):
+            continue
+        scored = {rubric.dimension(n) for n, score in rating.scores.items() if score is not None}
+        asked = rubric.only(reading.dimension).names
+        of_rater = lacking.setdefault(rating.rater_id, {})
+        of_rater[rating.item_id] = not scored.issuperset(asked)
+    own = {reading.item_id for reading in readings if reading.source != "constructed"}
+    n_readings = len(own.union(*lacking.values()))
+    return [
+        {"rater": rater, "rated": len(items), "partly": sum(items.values()), "readings": n_readings}
+        for rater, items in sorted(lacking.items())
+    ]
 
 
 def agreement_rows(

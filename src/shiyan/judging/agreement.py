@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from shiyan.metrics import Draws, Sampled
 
 Floats = NDArray[np.float64]
+LEAST_SPREAD = 1e-6
+"""Of the mean square: below it, differences are what rounding leaves of equal values."""
 
 
 def krippendorff_alpha(
@@ -22,7 +24,10 @@ def krippendorff_alpha(
     Returns:
         1: the raters agree; 0: as by chance. NaN where all values are one.
     """
-    paired = {item: np.asarray(v, float) for item, v in ratings.items() if len(v) > 1}
+    rated = [value for values in ratings.values() if len(values) > 1 for value in values]
+    # Alpha does not depend on where 0 lies, what rounding does to it does.
+    middle = float(np.mean(rated)) if rated else 0.0
+    paired = {item: np.asarray(v, float) - middle for item, v in ratings.items() if len(v) > 1}
     columns = draws.columns(poem_of[item] for item in paired)
     counts = np.array([len(values) for values in paired.values()])
     sums = np.array([values.sum() for values in paired.values()])
@@ -34,21 +39,28 @@ def krippendorff_alpha(
         with np.errstate(divide="ignore", invalid="ignore"):
             observed = inside / n
             expected = 2 * (n * square - total**2) / (n * (n - 1))
-            return np.asarray(np.where(expected > 0, 1 - observed / expected, np.nan))
+            differ = expected > LEAST_SPREAD * square / n
+            return np.asarray(np.where(differ, 1 - observed / expected, np.nan))
 
     value = alpha(*(np.array(part.sum(), float) for part in (counts, sums, squares, within)))
     resampled = alpha(*(draws.sums(columns, part) for part in (counts, sums, squares, within)))
-    return Sampled(float(value), resampled), len(paired)
+    return _where_defined(float(value), resampled, "every rating is the same"), len(paired)
 
 
 def spearman(first: Floats, second: Floats, columns: NDArray[np.intp], draws: Draws) -> Sampled:
     """Spearman's rank correlation of two scores an item; NaN where one of them is constant."""
     weights = np.asarray(draws.weights[:, columns], np.float64)
     whole = np.ones((1, len(first)))
-    return Sampled(
-        float(_weighted_spearman(first, second, whole)[0]),
-        _weighted_spearman(first, second, weights),
+    value = float(_weighted_spearman(first, second, whole)[0])
+    return _where_defined(
+        value, _weighted_spearman(first, second, weights), "one score is constant"
     )
+
+
+def _where_defined(value: float, resampled: Floats, why_not: str) -> Sampled:
+    """Without an interval where half of the resamples have no value, and with the reason."""
+    is_rare = np.isfinite(resampled).sum() < len(resampled) / 2
+    return Sampled(value, resampled, f"no interval: in most resamples {why_not}" if is_rare else "")
 
 
 def _weighted_spearman(first: Floats, second: Floats, weights: Floats) -> Floats:

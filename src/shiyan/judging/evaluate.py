@@ -9,14 +9,17 @@ sign stand beside it.
 Where nobody rated, one reference can still be constructed: the reading of another poem
 deserves 0 for content, and for content only. It is named `constructed` everywhere.
 
-Intervals: whole poems are resampled, the same draws for every judge and prompt.
+Intervals: whole poems are resampled, the same draws for every judge and prompt. What is
+compared is compared on the items that both sides scored, dimension by dimension.
 """
 
 import csv
+import functools
+import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
@@ -26,9 +29,9 @@ import numpy as np
 
 from shiyan.errors import UserError
 from shiyan.jsonl import replacing
-from shiyan.judging.agreement import krippendorff_alpha, spearman
+from shiyan.judging.agreement import Floats, krippendorff_alpha, spearman
 from shiyan.judging.prompts import BASELINE
-from shiyan.judging.rubric import Rubric
+from shiyan.judging.rubric import CI_QUALITY, Rubric
 from shiyan.metrics import Draws, Estimate, Sampled
 from shiyan.records import HumanRating, Judgment, Understanding
 
@@ -36,7 +39,8 @@ AVERAGE = "Avg"
 CONSTRUCTED = {"内容": 0.0}
 """What the reading of another poem deserves; nothing follows for the other dimensions."""
 TOO_MANY_UNSCORED = 0.2
-"""From this share of judgments without a full set of scores on, the run says so."""
+"""Above this share of judgments without a full set of scores, the run says so; and what scored
+less by more than this share than another did cannot be the best."""
 SAME_SCALE = frozenset({"poller", "poller_ci"})
 """People rate readings alike, whatever prompt the judges get."""
 
@@ -44,6 +48,21 @@ Scores = Mapping[str, float]
 """Dimension -> score, of what was scored."""
 Cell = tuple[str, str]
 """A judge and a prompt."""
+Means = dict[str, dict[str, Any]]
+"""Dimension (and Avg) -> the estimate of its mean."""
+
+NOT_BOTH = "no item was scored by both"
+ALL_THE_SAME = "every rating is the same: agreement by chance cannot be told from any other"
+NO_NEUTRAL_JUDGE = (
+    "no reading of its own family, or none of another, was scored by it and by a judge of "
+    "neither family: who favours whom cannot be told"
+)
+
+READINGS, PROBES, QUALITY = "readings", "probes", "quality"
+"""What was judged."""
+TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
+FAILED_AGAIN = "; asked again: "
+"""Between what a reply lacks and the failure of the request that asked for it again."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +70,43 @@ class Paired:
     """One dimension's scores of the items that both a judge and the reference scored."""
 
     items: tuple[str, ...]
-    judged: np.ndarray[Any, np.dtype[np.float64]]
-    reference: np.ndarray[Any, np.dtype[np.float64]]
+    judged: Floats
+    reference: Floats
     n_unscored: int
+
+    def only(self, items: Collection[str]) -> "Paired":
+        """The same without what is not among `items`, which then counts as unscored."""
+        kept = np.array([item in items for item in self.items], bool)
+        return Paired(
+            tuple(item for item in self.items if item in items),
+            self.judged[kept],
+            self.reference[kept],
+            self.n_unscored + int((~kept).sum()),
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A number on the draws, and what it rests on.
+
+    Attributes:
+        sampled: NaN where there is no item.
+        items: of an average over dimensions, those of the dimension that has the fewest.
+        absence: why there is no number where there is no item.
+    """
+
+    sampled: Sampled
+    items: tuple[str, ...]
+    n_unscored: int
+    absence: str = "nothing was scored"
 
 
 class Evaluation:
     """All numbers of a judge run.
 
     Args:
-        judgments: of readings, by one rubric.
+        judgments: of readings, by one rubric; of all others (of probes, of ci's quality)
+            the tokens are counted and nothing else.
         understandings: what was read, with its source.
         ratings: people's; those of unknown items are named, not used.
         families: model -> family, for self-preference.
@@ -83,7 +129,8 @@ class Evaluation:
         self.rubric = rubric
         self.families = families
         self.readings = {reading.item_id: reading for reading in understandings}
-        self.judgments = [j for j in judgments if j.item_id in self.readings]
+        self.of_kind = _by_kind(judgments, self.readings, rubric)
+        self.judgments = self.of_kind[READINGS]
         self.ratings, self.unknown_items = checked(ratings, self.readings, rubric)
         self.draws = Draws.of((r.poem_id for r in self.readings.values()), resamples, seed)
 
@@ -142,38 +189,37 @@ class Evaluation:
 
     # means
 
-    def mean(self, values: Mapping[str, float | None]) -> tuple[Sampled, Estimate]:
-        """The mean over items, on the draws and as an estimate; item -> value, None unscored."""
-        known = {item: value for item, value in values.items() if value is not None}
-        if not known:
-            nothing = Sampled(float("nan"), np.full(len(self.draws.weights), np.nan))
-            return nothing, Estimate(None, None, None, 0, len(values), "nothing was scored")
-        sampled = self._sampled_mean(list(known), list(known.values()))
-        return sampled, self._estimate(sampled, known, len(values) - len(known))
+    def mean(self, values: Mapping[str, float | None]) -> dict[str, Any]:
+        """The estimate of the mean over items; item -> value, None unscored."""
+        return self.estimate(self.measured(values))
 
-    def _sampled_mean(self, items: Sequence[str], values: Sequence[float]) -> Sampled:
+    def measured(self, values: Mapping[str, float | None]) -> Measured:
+        """The mean over items on the draws; item -> value, None unscored."""
+        known = {item: value for item, value in values.items() if value is not None}
+        sampled = self._sampled_mean(list(known), list(known.values()))
+        return Measured(sampled, tuple(known), len(values) - len(known))
+
+    def _sampled_mean(self, items: Sequence[str], values: Sequence[float] | Floats) -> Sampled:
+        if not items:
+            return Sampled(float("nan"), np.full(len(self.draws.weights), np.nan))
         columns = self.draws.columns(self.readings[item].poem_id for item in items)
         with np.errstate(invalid="ignore", divide="ignore"):
             resampled = self.draws.sums(columns, values) / self.draws.sums(columns)
         return Sampled(float(np.mean(values)), resampled)
 
-    def _estimate(self, sampled: Sampled, items: Iterable[str], n_unscored: int = 0) -> Estimate:
-        known = list(items)
-        poems = {self.readings[item].poem_id for item in known}
-        return sampled.estimate(len(known), len(poems), n_unscored)
+    def estimate(self, found: Measured) -> dict[str, Any]:
+        """With its interval over poems, as it stands in the metrics."""
+        if not found.items:
+            nothing = Estimate(None, None, None, 0, found.n_unscored, found.absence)
+            return nothing.as_dict()
+        poems = {self.readings[item].poem_id for item in found.items}
+        return found.sampled.estimate(len(found.items), len(poems), found.n_unscored).as_dict()
 
-    def _means(self, cell: Cell, items: Sequence[str]) -> dict[str, Any]:
-        """Dimension -> mean score of these readings, and the mean of the means."""
-        sampled, found = [], {}
-        for name in self.rubric.names:
-            one, estimate = self.mean({item: self.score(cell, item, name) for item in items})
-            sampled.append(one)
-            found[name] = estimate.as_dict()
-        whole = [
-            i for i in items if all(self.score(cell, i, n) is not None for n in self.rubric.names)
-        ]
-        average = self._estimate(_average(sampled), whole, len(items) - len(whole))
-        return found | {AVERAGE: average.as_dict()}
+    def _means(self, items: Sequence[str], score: Callable[[str, str], float | None]) -> Means:
+        """Dimension -> mean score (of item and dimension), and the mean of the means."""
+        means = {n: self.measured({i: score(i, n) for i in items}) for n in self.rubric.names}
+        whole = means | {AVERAGE: _average(list(means.values()))}
+        return {name: self.estimate(found) for name, found in whole.items()}
 
     # the whole
 
@@ -181,9 +227,11 @@ class Evaluation:
         """Everything, nested by judge and prompt; see the README's table of keys."""
         return {
             "counts": self.counts(),
+            "tokens": self.tokens(),
             "unscored_reasons": self.unscored_kinds(),
             "judges": self._by_cell(self.of_cell),
             "best": {source: self.best(source) for source in self._rated_sources()},
+            "between_prompts": {s: self.between_prompts(s) for s in self._rated_sources()},
             "raters": {
                 source: self.agreement(source) | {"mean": self.rated_means(source)}
                 for source in self._rated_sources()
@@ -223,9 +271,19 @@ class Evaluation:
             **{f"readings_{source}": n for source, n in sorted(sources.items())},
             "ratings": len(self.ratings),
             "ratings_of_unknown_readings": len(self.unknown_items),
-            "prompt_tokens": sum(j.prompt_tokens or 0 for j in self.judgments),
-            "cached_tokens": sum(j.cached_tokens or 0 for j in self.judgments),
-            "completion_tokens": sum(j.completion_tokens or 0 for j in self.judgments),
+            # Of everything that was judged, as the money is.
+            **{key: sum(of[key] for of in self.tokens().values()) for key in TOKENS},
+        }
+
+    def tokens(self) -> dict[str, dict[str, int]]:
+        """What was judged (readings, probes, quality) -> how many judgments, and their tokens."""
+        return {
+            kind: {
+                "judgments": len(own),
+                **{key: sum(getattr(j, key) or 0 for j in own) for key in TOKENS},
+            }
+            for kind, own in self.of_kind.items()
+            if own
         }
 
     def served_models(self) -> dict[str, str]:
@@ -272,7 +330,7 @@ class Evaluation:
         kinds = {"generated": self.items(), "constructed": self.items("constructed")}
         for source, items in kinds.items():
             if items:
-                found[source] = {"mean": self._means(cell, items)}
+                found[source] = {"mean": self._means(items, functools.partial(self.score, cell))}
         if all(kinds.values()):
             found["generated_minus_constructed"] = self.notices_wrong_reading(cell)
         for source, reference in self.references.items():
@@ -288,7 +346,7 @@ class Evaluation:
         """Share of judgments with a full set of scores; an unscored one counts against it."""
         items = [item for item, _ in asked]
         sampled = self._sampled_mean(items, list(shares.values()))
-        return self._estimate(sampled, items).as_dict()
+        return self.estimate(Measured(sampled, tuple(items), 0))
 
     def notices_wrong_reading(self, cell: Cell) -> dict[str, Any]:
         """By how much the readings of the right poem score higher, and for how many poems.
@@ -300,9 +358,7 @@ class Evaluation:
             pairs = self._true_and_constructed(cell, name)
             gap = {item: None if c is None or t is None else t - c for item, t, c in pairs}
             higher = {item: None if d is None else float(d > 0) for item, d in gap.items()}
-            differences[name] = self.mean(gap)[1].as_dict() | {
-                "share_higher": self.mean(higher)[1].as_dict()
-            }
+            differences[name] = self.mean(gap) | {"share_higher": self.mean(higher)}
         return differences
 
     def _true_and_constructed(
@@ -335,57 +391,56 @@ class Evaluation:
     def items_of(self, reference: Mapping[str, Scores]) -> list[str]:
         return [item for item in reference if self.readings[item].dimension == "all"]
 
-    def error(self, cell: Cell, source: str, name: str) -> Sampled | None:
-        """|mean of the judge - mean of the reference| on a dimension (or Avg), on the draws.
+    def rated_names(self, source: str) -> tuple[str, ...]:
+        """The dimensions that a reference speaks of, and Avg where it speaks of all."""
+        rated = {name for scores in self.references[source].values() for name in scores}
+        names = tuple(name for name in self.rubric.names if name in rated)
+        return (*names, AVERAGE) if names == self.rubric.names else names
+
+    def error(self, cell: Cell, source: str, name: str) -> Measured:
+        """|mean of the judge - mean of the reference| on a dimension (or Avg), on the draws."""
+        (found,) = self.errors([cell], source, name)
+        return found
+
+    def errors(self, cells: Sequence[Cell], source: str, name: str) -> list[Measured]:
+        """The error of each cell on the items that all of them scored; Avg: the mean of those.
 
         An absolute value cannot fall below 0, so that the interval of a small error lies
         mostly above it; `bias` has the signed one.
         """
-        reference = self.references[source]
         if name == AVERAGE:
-            errors = [self.error(cell, source, dimension) for dimension in self.rubric.names]
-            known = [error for error in errors if error is not None]
-            return _average(known) if len(known) == len(errors) else None
-        pair = self.paired(cell, reference, name)
-        if not pair.items:
-            return None
-        bias = self._sampled_mean(pair.items, list(pair.judged - pair.reference))
-        return _absolute(bias)
+            by_dimension = [self.errors(cells, source, one) for one in self.rubric.names]
+            return [_average(parts) for parts in zip(*by_dimension, strict=True)]
+        pairs = [self.paired(cell, self.references[source], name) for cell in cells]
+        common = set(pairs[0].items).intersection(*(pair.items for pair in pairs))
+        shared = [pair.only(common) for pair in pairs]
+        biases = [self._of_pair(pair, pair.judged - pair.reference) for pair in shared]
+        return [replace(bias, sampled=_absolute(bias.sampled)) for bias in biases]
+
+    def _of_pair(self, pair: Paired, values: Floats) -> Measured:
+        return Measured(self._sampled_mean(pair.items, values), pair.items, pair.n_unscored)
 
     def against(self, cell: Cell, source: str, reference: Mapping[str, Scores]) -> dict[str, Any]:
         """All that is said of a judge and prompt against one reference."""
-        names = [n for n in self.rubric.names if any(n in scores for scores in reference.values())]
-        found: dict[str, Any] = {"error": {}, "mean_absolute_error": {}, "bias": {}}
-        for name in names:
-            pair = self.paired(cell, reference, name)
-            for key, values in (
-                ("bias", pair.judged - pair.reference),
-                ("mean_absolute_error", np.abs(pair.judged - pair.reference)),
-            ):
-                scored: dict[str, float | None] = dict(
-                    zip(pair.items, map(float, values), strict=True)
-                )
-                scored |= {f"unscored {i}": None for i in range(pair.n_unscored)}
-                found[key][name] = self.mean(scored)[1].as_dict()
-            found["error"][name] = self._error_estimate(cell, source, name, pair)
+        names = self.rated_names(source)
+        pairs = {n: self.paired(cell, reference, n) for n in names if n != AVERAGE}
+        gaps = {name: pair.judged - pair.reference for name, pair in pairs.items()}
+        bias = {n: self.estimate(self._of_pair(pair, gaps[n])) for n, pair in pairs.items()}
+        absolute = {
+            n: self.estimate(self._of_pair(pair, np.abs(gaps[n]))) for n, pair in pairs.items()
+        }
         if source == "constructed":
             # All references are one number: error and mean absolute error are one.
-            return {"absolute_error": found["mean_absolute_error"]}
-        found["spearman"] = {n: self._spearman(self.paired(cell, reference, n)) for n in names}
-        if (average := self.error(cell, source, AVERAGE)) is not None:
-            whole = self.paired(cell, reference, names[0])
-            estimate = self._estimate(average, whole.items, whole.n_unscored)
-            found["error"][AVERAGE] = estimate.as_dict()
+            return {"absolute_error": absolute}
+        found = {
+            "error": {name: self.estimate(self.error(cell, source, name)) for name in names},
+            "mean_absolute_error": absolute,
+            "bias": bias,
+            "spearman": {name: self._spearman(pair) for name, pair in pairs.items()},
+        }
         if cell[1] != BASELINE and (cell[0], BASELINE) in self.samples:
             found |= self.against_baseline(cell, source)
         return found
-
-    def _error_estimate(self, cell: Cell, source: str, name: str, pair: Paired) -> dict[str, Any]:
-        error = self.error(cell, source, name)
-        if error is None:
-            reason = "nothing was scored"
-            return Estimate(None, None, None, 0, pair.n_unscored, reason).as_dict()
-        return self._estimate(error, pair.items, pair.n_unscored).as_dict()
 
     def _spearman(self, pair: Paired) -> dict[str, Any]:
         if len(pair.items) < 3:
@@ -393,50 +448,90 @@ class Evaluation:
             return Estimate(None, None, None, len(pair.items), pair.n_unscored, reason).as_dict()
         columns = self.draws.columns(self.readings[item].poem_id for item in pair.items)
         found = spearman(pair.judged, pair.reference, columns, self.draws)
-        estimate = self._estimate(found, pair.items, pair.n_unscored).as_dict()
+        estimate = self.estimate(Measured(found, pair.items, pair.n_unscored))
         if estimate["value"] is None:
             estimate["reason"] = "the judge or the reference gives all items one score"
         return estimate
 
+    # two judges and prompts
+
+    def difference(self, cell: Cell, other: Cell, source: str, name: str) -> Measured:
+        """The error of `cell` minus that of `other`; below 0, `cell` is closer to the people."""
+        first, second = self.errors([cell, other], source, name)
+        sampled = first.sampled.minus(second.sampled)
+        return replace(first, sampled=sampled, absence=NOT_BOTH)
+
+    def differences(self, cell: Cell, other: Cell, source: str) -> dict[str, Any]:
+        return {
+            name: self.estimate(self.difference(cell, other, source, name))
+            for name in self.rated_names(source)
+        }
+
     def against_baseline(self, cell: Cell, source: str) -> dict[str, Any]:
-        """What a prompt changes against P0 of the same judge, on the same draws.
+        """What a prompt changes against P0 of the same judge.
 
         `reduction_percent` is the paper's (1 - error / error of P0); `difference` is
         error - error of P0, which stays meaningful where that of P0 is near 0.
         """
-        reduction, difference = {}, {}
-        for name in (*self.rubric.names, AVERAGE):
-            error = self.error(cell, source, name)
-            baseline = self.error((cell[0], BASELINE), source, name)
-            if error is None or baseline is None:
-                continue
-            items = self.paired(cell, self.references[source], _first(self.rubric, name)).items
-            difference[name] = self._estimate(error.minus(baseline), items).as_dict()
-            if baseline.value > 0:
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    share = 100 * (1 - error.resampled / baseline.resampled)
-                sampled = Sampled(100 * (1 - error.value / baseline.value), share)
-                reduction[name] = self._estimate(sampled, items).as_dict()
-        return {"reduction_percent": reduction, "difference_to_P0": difference}
+        baseline = (cell[0], BASELINE)
+        return {
+            "reduction_percent": {
+                name: self._reduction(*self.errors([cell, baseline], source, name))
+                for name in self.rated_names(source)
+            },
+            "difference_to_P0": self.differences(cell, baseline, source),
+        }
+
+    def _reduction(self, error: Measured, baseline: Measured) -> dict[str, Any]:
+        if baseline.sampled.value == 0:
+            reason = "the error of P0 is 0 and cannot shrink"
+            n, n_unscored = len(error.items), error.n_unscored
+            return Estimate(None, None, None, n, n_unscored, reason).as_dict()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = 100 * (1 - error.sampled.resampled / baseline.sampled.resampled)
+        sampled = Sampled(100 * (1 - error.sampled.value / baseline.sampled.value), share)
+        return self.estimate(replace(error, sampled=sampled, absence=NOT_BOTH))
+
+    def between_prompts(self, source: str) -> dict[str, Any]:
+        """Judge -> "P3 - P1" -> how the errors of two prompts differ; P0 stands with each cell."""
+        found: dict[str, Any] = {}
+        for judge in dict.fromkeys(judge for judge, _ in self.cells):
+            prompts = sorted(p for j, p in self.cells if j == judge and p != BASELINE)
+            for first, second in itertools.combinations(prompts, 2):
+                of_two = self.differences((judge, second), (judge, first), source)
+                found.setdefault(judge, {})[f"{second} - {first}"] = of_two
+        return found
 
     def best(self, source: str) -> dict[str, Any]:
-        """By dimension the judge and prompt with the least error, and how it beats its own P0."""
+        """By dimension the judge and prompt with the least error, each on the items that it
+        scored, and how it beats the runner-up and its own P0 on the items that both scored.
+
+        What scored much less than others is left out: it may have scored the easy items.
+        """
         found: dict[str, Any] = {}
-        for name in (*self.rubric.names, AVERAGE):
+        for name in self.rated_names(source):
             errors = {cell: self.error(cell, source, name) for cell in self.cells}
-            known = {cell: error for cell, error in errors.items() if error is not None}
-            if not known:
+            most = max((len(error.items) for error in errors.values()), default=0)
+            if most == 0:
                 continue
-            cell = min(known, key=lambda c: known[c].value)
-            items = self.paired(cell, self.references[source], _first(self.rubric, name)).items
-            found[name] = {
-                "judge": cell[0],
-                "prompt": cell[1],
-                "error": self._estimate(known[cell], items).as_dict(),
-            }
-            if cell[1] != BASELINE and (cell[0], BASELINE) in known:
-                difference = known[cell].minus(known[cell[0], BASELINE])
-                found[name]["difference_to_P0"] = self._estimate(difference, items).as_dict()
+            enough = [
+                cell
+                for cell, error in errors.items()
+                if most - len(error.items) <= TOO_MANY_UNSCORED * most
+            ]
+            best, *others = sorted(enough, key=lambda c: errors[c].sampled.value)
+            found[name] = _named(best) | {"error": self.estimate(errors[best])}
+            if others:
+                lead = self.estimate(self.difference(best, others[0], source, name))
+                found[name]["runner_up"] = _named(others[0]) | {"difference": lead}
+            if best[1] != BASELINE and (own := (best[0], BASELINE)) in self.samples:
+                gain = self.difference(best, own, source, name)
+                found[name]["difference_to_P0"] = self.estimate(gain)
+            found[name]["left_out"] = [
+                _named(cell) | {"n": len(error.items)}
+                for cell, error in errors.items()
+                if cell not in enough
+            ]
         return found
 
     # raters, repeats, favours
@@ -456,55 +551,56 @@ class Evaluation:
                 found[name] = Estimate(None, None, None, 0, len(scores), reason).as_dict()
                 continue
             alpha, n = krippendorff_alpha(scores, poem_of, self.draws)
-            items = [item for item, values in scores.items() if len(values) > 1]
-            found[name] = self._estimate(alpha, items, len(scores) - n).as_dict()
+            items = tuple(item for item, values in scores.items() if len(values) > 1)
+            found[name] = self.estimate(Measured(alpha, items, len(scores) - n))
+            if found[name]["value"] is None:
+                found[name]["reason"] = ALL_THE_SAME
         return {"krippendorff_alpha": found}
 
-    def rated_means(self, source: str) -> dict[str, Any]:
+    def rated_means(self, source: str) -> Means:
         """What people give on average, the mean over raters of each reading of everything."""
         reference = self.references[source]
-        items = self.items_of(reference)
-        sampled, found = [], {}
-        for name in self.rubric.names:
-            one, estimate = self.mean({item: reference[item].get(name) for item in items})
-            sampled.append(one)
-            found[name] = estimate.as_dict()
-        whole = [i for i in items if all(n in reference[i] for n in self.rubric.names)]
-        average = self._estimate(_average(sampled), whole, len(items) - len(whole))
-        return found | {AVERAGE: average.as_dict()}
+        return self._means(self.items_of(reference), lambda item, name: reference[item].get(name))
 
     def spread(self, cell: Cell) -> dict[str, Any]:
         """The mean over items of the standard deviation over repeats."""
         found = {}
         for name in self.rubric.names:
-            repeats = {item: self._repeats(cell, item, name) for item in self.samples[cell]}
-            spread = {item: stdev(v) if len(v) > 1 else None for item, v in repeats.items()}
-            found[name] = self.mean(spread)[1].as_dict()
+            asked = [i for i in self.samples[cell] if self.readings[i].dimension in ("all", name)]
+            repeats = {item: self._repeats(cell, item, name) for item in asked}
+            found[name] = self.mean(
+                {i: stdev(v) if len(v) > 1 else None for i, v in repeats.items()}
+            )
         return found
 
     def self_preference(self, cell: Cell) -> dict[str, Any]:
         """How much more a judge favours readings of its own model family than other judges do.
 
         For each reading: the judge's mean score minus that of the judges of other
-        families with the same prompt. Then its mean over readings of the judge's
-        family minus its mean over the others.
+        families with the same prompt, none of the reader's own, whose favour would count
+        against this judge. Then its mean over readings of the judge's family minus its
+        mean over the others.
         """
         family = self.families.get(cell[0])
         others = [c for c in self.cells if c[1] == cell[1] and self.families.get(c[0]) != family]
-        excess = {}
-        for item in self.items():
-            mine = self._average_score(cell, item)
-            theirs = [v for c in others if (v := self._average_score(c, item)) is not None]
-            if mine is not None and theirs:
-                excess[item] = mine - fmean(theirs)
-        own = [i for i in excess if self.families.get(self.readings[i].reader) == family]
-        rest = [i for i in excess if i not in set(own)]
-        if not own or not rest:
+        readers = {item: self.families.get(self.readings[item].reader) for item in self.items()}
+        own = [item for item, reader in readers.items() if reader == family]
+        rest = [item for item, reader in readers.items() if reader != family]
+        if family is None or not own or not rest or not others:
             return {}
-        difference = self._sampled_mean(own, [excess[i] for i in own]).minus(
-            self._sampled_mean(rest, [excess[i] for i in rest])
-        )
-        return self._estimate(difference, excess, len(self.items()) - len(excess)).as_dict()
+        excess = {}
+        for item, reader in readers.items():
+            neutral = [c for c in others if reader is None or self.families.get(c[0]) != reader]
+            mine = self._average_score(cell, item)
+            theirs = [v for c in neutral if (v := self._average_score(c, item)) is not None]
+            excess[item] = mine - fmean(theirs) if mine is not None and theirs else None
+        of_own = self.measured({item: excess[item] for item in own})
+        of_rest = self.measured({item: excess[item] for item in rest})
+        if not of_own.items or not of_rest.items:
+            return Estimate(None, None, None, 0, len(excess), NO_NEUTRAL_JUDGE).as_dict()
+        difference = of_own.sampled.minus(of_rest.sampled)
+        items = (*of_own.items, *of_rest.items)
+        return self.estimate(Measured(difference, items, len(excess) - len(items)))
 
     def _average_score(self, cell: Cell, item: str) -> float | None:
         scores = [self.score(cell, item, name) for name in self.rubric.names]
@@ -517,45 +613,49 @@ class Evaluation:
         for name in self.rubric.names:
             alone = self._by_poem(cell, self.items(dimension=name), name)
             among = self._by_poem(cell, self.items(), name)
-            poems = [poem for poem in alone if poem in among]
-            if not poems:
-                continue
-            # One item stands for its poem, whose draws it shares.
-            items = {poem: alone[poem][0] for poem in poems}
-            single = {items[poem]: alone[poem][1] for poem in poems}
-            whole = {items[poem]: among[poem][1] for poem in poems}
-            gain: dict[str, float | None] = {i: single[i] - whole[i] for i in single}
-            found[name] = {
-                "all_dimensions": self.mean(dict(whole))[1].as_dict(),
-                "single_dimension": self.mean(dict(single))[1].as_dict(),
-                "difference": self.mean(gain)[1].as_dict(),
-            }
+            whole: dict[str, float | None] = {}
+            single: dict[str, float | None] = {}
+            gain: dict[str, float | None] = {}
+            for poem in (poem for poem in alone if poem in among):
+                # One item stands for its poem, whose draws it shares.
+                (item, one), (_, every) = alone[poem], among[poem]
+                both = one is not None and every is not None
+                whole[item], single[item] = (every, one) if both else (None, None)
+                gain[item] = one - every if one is not None and every is not None else None
+            if gain:
+                found[name] = {
+                    "all_dimensions": self.mean(whole),
+                    "single_dimension": self.mean(single),
+                    "difference": self.mean(gain),
+                }
         return found
 
-    def _by_poem(self, cell: Cell, items: Sequence[str], name: str) -> dict[str, tuple[str, float]]:
-        """Poem -> (one of the items, the mean score of its items on a dimension)."""
-        scores: dict[str, list[tuple[str, float]]] = {}
+    def _by_poem(
+        self, cell: Cell, items: Iterable[str], name: str
+    ) -> dict[str, tuple[str, float | None]]:
+        """Poem -> (one of its items that were asked, their mean score on a dimension)."""
+        asked: dict[str, list[str]] = {}
         for item in items:
-            if (value := self.score(cell, item, name)) is not None:
-                scores.setdefault(self.readings[item].poem_id, []).append((item, value))
-        return {poem: (rows[0][0], fmean(v for _, v in rows)) for poem, rows in scores.items()}
+            if item in self.samples[cell]:
+                asked.setdefault(self.readings[item].poem_id, []).append(item)
+        found: dict[str, tuple[str, float | None]] = {}
+        for poem, own in asked.items():
+            known = [v for item in own if (v := self.score(cell, item, name)) is not None]
+            found[poem] = own[0], fmean(known) if known else None
+        return found
 
     # for the plot
 
     def error_rows(self) -> list[dict[str, Any]]:
         """judge, prompt, dimension, source, error, n: a row for every error there is."""
         rows = []
-        for source, reference in self.references.items():
+        for source in self.references:
             for cell in self.cells:
                 for name in self.rubric.names:
                     error = self.error(cell, source, name)
-                    if error is not None:
-                        n = len(self.paired(cell, reference, name).items)
-                        row = dict(zip(("judge", "prompt"), cell, strict=True))
-                        rows.append(
-                            row
-                            | {"dimension": name, "source": source, "error": error.value, "n": n}
-                        )
+                    if n := len(error.items):
+                        told = {"error": error.sampled.value, "n": n}
+                        rows.append(_named(cell) | {"dimension": name, "source": source} | told)
         return rows
 
 
@@ -568,15 +668,34 @@ def write_error_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         writer.writerows(rows)
 
 
+def _by_kind(
+    judgments: Iterable[Judgment], readings: Mapping[str, Understanding], rubric: Rubric
+) -> dict[str, list[Judgment]]:
+    """Judgments of readings, of probes and of ci's quality; a ci may have a reading's name."""
+    found: dict[str, list[Judgment]] = {READINGS: [], PROBES: [], QUALITY: []}
+    for judgment in judgments:
+        if judgment.rubric == CI_QUALITY.name:
+            found[QUALITY].append(judgment)
+        elif judgment.rubric == rubric.name and judgment.item_id in readings:
+            found[READINGS].append(judgment)
+        else:
+            found[PROBES].append(judgment)
+    return found
+
+
 def _kinds(reason: str) -> set[str]:
     """'内容: a range (70-80); 语言: no score' -> {'a range', 'no score'}; of a request that
     failed, the failure's name."""
-    if failed := re.match(r"([a-z_]+): ", reason):
+    if failed := _FAILURE.match(reason):
         return {failed[1]}
-    parts = (part.rpartition(": ")[2] for part in reason.split("; "))
-    return {_DETAIL.sub("", part).strip() for part in parts} - {""}
+    lacking, _, again = reason.partition(FAILED_AGAIN)
+    parts = (part.rpartition(": ")[2] for part in lacking.split("; "))
+    kinds = {_DETAIL.sub("", part).strip() for part in parts} - {""}
+    failed = _FAILURE.match(again)
+    return kinds | ({f"asked again: {failed[1]}"} if failed else set())
 
 
+_FAILURE = re.compile(r"([a-z_]+): ")
 _DETAIL = re.compile(r"\s*\([^()]*\)|\s*(?:of )?'[^']*'|(?<![\w-])-?\d[\d.,/%]*(?:-\d+)?\s*")
 
 
@@ -585,19 +704,21 @@ def _is_whole(judgment: Judgment) -> bool:
     return scores is not None and None not in scores.values()
 
 
-def _average(parts: Sequence[Sampled]) -> Sampled:
-    if not parts:
-        return Sampled(float("nan"), np.full(1, np.nan))
-    value = float(np.mean([part.value for part in parts]))
-    return Sampled(value, np.mean([part.resampled for part in parts], axis=0))
+def _average(parts: Sequence[Measured]) -> Measured:
+    """The mean over dimensions, which rests on no more items than the least of them."""
+    least = min(parts, key=lambda part: len(part.items))
+    value = float(np.mean([part.sampled.value for part in parts]))
+    resampled = np.mean([part.sampled.resampled for part in parts], axis=0)
+    absence = "nothing was scored on a dimension"
+    return replace(least, sampled=Sampled(value, resampled), absence=absence)
 
 
 def _absolute(sampled: Sampled) -> Sampled:
     return Sampled(abs(sampled.value), np.abs(sampled.resampled))
 
 
-def _first(rubric: Rubric, name: str) -> str:
-    return rubric.names[0] if name == AVERAGE else name
+def _named(cell: Cell) -> dict[str, Any]:
+    return {"judge": cell[0], "prompt": cell[1]}
 
 
 def checked(

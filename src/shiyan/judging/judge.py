@@ -1,15 +1,20 @@
 """Asking judges, and what comes of it: one judgment a task, with scores or a reason."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from shiyan.chat import AnyModelParams, Budget, Chat, ChatFailure, ChatReply, ChatRequest, Message
 from shiyan.config import ApiModelParams, JudgeParams, LocalModelParams, PromptTexts
+from shiyan.judging.evaluate import FAILED_AGAIN
 from shiyan.judging.parse import Verdict, parse_reply
 from shiyan.judging.prompts import again_request
 from shiyan.judging.tasks import Task, structured_judges
 from shiyan.records import Judgment
 from shiyan.work import WorkCache, digest
+
+RETRY = "judge_retry"
+"""Kind of the work cache: with which messages a judge was asked again after a first request."""
 
 
 @dataclass
@@ -27,14 +32,9 @@ class _Course:
     cached_tokens: list[int | None] = field(default_factory=list)
     completion_tokens: list[int | None] = field(default_factory=list)
 
-    def request(self, params: JudgeParams) -> ChatRequest:
-        """The first request, or the one that says what the last reply was missing."""
-        messages = [Message("user", self.task.text)]
-        if self.reply is not None and self.verdict is not None:
-            again = again_request(self.task.again, self.task.rubric, self.verdict.problems)
-            messages += [Message("assistant", self.reply.answer), Message("user", again)]
+    def first(self, params: JudgeParams) -> ChatRequest:
         return ChatRequest(
-            messages=tuple(messages),
+            messages=(Message("user", self.task.text),),
             temperature=params.temperature,
             top_p=params.top_p,
             max_tokens=params.max_tokens,
@@ -44,18 +44,52 @@ class _Course:
             schema=self.task.schema,
         )
 
-    def take(self, outcome: ChatReply | ChatFailure) -> None:
+    def next(self, params: JudgeParams, chat: Chat, cache: WorkCache) -> ChatRequest:
+        """The first request, or the one that says what the last reply was missing.
+
+        The latter is worded by what the parser of its time did not find. Where it was asked
+        and answered already, it is the same one again: a better parser finds other problems,
+        and would else ask anew what was paid for.
+        """
+        first = self.first(params)
+        if self.reply is None or self.verdict is None:
+            return first
+        kept = cache.get_json(RETRY, self._retry_key(chat.key(first))) or []
+        asked = replace(first, messages=tuple(Message(**message) for message in kept))
+        if kept and chat.kept(asked) is not None:
+            return asked
+        again = again_request(self.task.again, self.task.rubric, self.verdict.problems)
+        more = (Message("assistant", self.reply.answer), Message("user", again))
+        return replace(first, messages=(*first.messages, *more))
+
+    def remember(
+        self, request: ChatRequest, params: JudgeParams, chat: Chat, cache: WorkCache
+    ) -> None:
+        """Keep how it is asked again, for `next`; before it is, so that no reply is lost."""
+        if self.reply is not None:
+            key = self._retry_key(chat.key(self.first(params)))
+            messages = [asdict(message) for message in request.messages]
+            if cache.get_json(RETRY, key) != messages:
+                cache.put_json(RETRY, key, messages)
+
+    def _retry_key(self, first: Mapping[str, Any]) -> dict[str, Any]:
+        return {"first": first, "attempt": self.attempts, "again": self.task.again}
+
+    def take(self, outcome: ChatReply | ChatFailure, *, is_shared: bool = False) -> None:
         """Keep the better of the verdicts: the one with more scores, the earlier of equals.
 
         Two are never merged: a judge that scores anew may weigh everything anew.
+
+        Args:
+            is_shared: another task asked the same, and its tokens are counted there.
         """
         self.attempts += 1
-        self.prompt_tokens.append(outcome.prompt_tokens)
-        self.completion_tokens.append(outcome.completion_tokens)
+        self.prompt_tokens.append(0 if is_shared else outcome.prompt_tokens)
+        self.completion_tokens.append(0 if is_shared else outcome.completion_tokens)
         if isinstance(outcome, ChatFailure):
             self.failure = self.failure or outcome
             return
-        self.cached_tokens.append(outcome.cached_tokens)
+        self.cached_tokens.append(0 if is_shared else outcome.cached_tokens)
         is_cut = outcome.finish_reason == "length"
         verdict = parse_reply(outcome.text, self.task.rubric, is_cut=is_cut)
         if self.verdict is None or self.reply is None:
@@ -92,22 +126,24 @@ def judge(
         with Chat(
             name, models[name], cache=cache, at_once=params.requests_at_once, budget=budget
         ) as chat:
-            _ask(courses, chat, params)
+            _ask(courses, chat, params, cache)
         for course in courses:
             judgments[course.task.judgment_id] = judgment_of(course)
     return [judgments.get(task.judgment_id) or _unasked(task) for task in tasks]
 
 
-def _ask(courses: Sequence[_Course], chat: Chat, params: JudgeParams) -> None:
+def _ask(courses: Sequence[_Course], chat: Chat, params: JudgeParams, cache: WorkCache) -> None:
     waiting = list(courses)
     for attempt in range(params.attempts):
         asked: dict[ChatRequest, list[_Course]] = {}
         for course in waiting:
-            asked.setdefault(course.request(params), []).append(course)
+            request = course.next(params, chat, cache)
+            course.remember(request, params, chat, cache)
+            asked.setdefault(request, []).append(course)
         what = "judgments" if attempt == 0 else "judgments asked again"
         for request, outcome in chat.ask_all(list(asked), what):
-            for course in asked[request]:
-                course.take(outcome)
+            for place, course in enumerate(asked[request]):
+                course.take(outcome, is_shared=place > 0)
         waiting = [course for course in waiting if course.wants_another]
         if not waiting:
             return
@@ -115,18 +151,21 @@ def _ask(courses: Sequence[_Course], chat: Chat, params: JudgeParams) -> None:
 
 def first_request(task: Task, params: JudgeParams) -> ChatRequest:
     """What a task asks at first."""
-    return _Course(task).request(params)
+    return _Course(task).first(params)
 
 
-def still_to_ask(tasks: Iterable[Task], chat: Chat, params: JudgeParams) -> list[ChatRequest]:
+def still_to_ask(
+    tasks: Iterable[Task], chat: Chat, params: JudgeParams, cache: WorkCache
+) -> list[ChatRequest]:
     """The next request of every task that the cache does not settle yet; nothing is asked."""
     requests: dict[ChatRequest, None] = {}
     for task in tasks:
         course = _Course(task)
         for _ in range(params.attempts):
-            outcome = chat.kept(course.request(params))
+            request = course.next(params, chat, cache)
+            outcome = chat.kept(request)
             if outcome is None:
-                requests[course.request(params)] = None
+                requests[request] = None
                 break
             course.take(outcome)
             if not course.wants_another:
@@ -156,7 +195,7 @@ def judgment_of(course: _Course) -> Judgment:
             common
             | {
                 "scores": None,
-                "unscored_reason": f"{failure.kind}: {failure.reason}" if failure else "not asked",
+                "unscored_reason": _told(failure) if failure else "not asked",
                 "reply": failure.text if failure else "",
                 "reasoning": failure.reasoning if failure else None,
                 "finish_reason": failure.finish_reason if failure else None,
@@ -167,7 +206,9 @@ def judgment_of(course: _Course) -> Judgment:
         | {
             "scores": dict(verdict.scores) if verdict.n_scored else None,
             "reasons": dict(verdict.reasons),
-            "unscored_reason": _explained(verdict, [other for other, _ in course.others]),
+            "unscored_reason": _explained(
+                verdict, [other for other, _ in course.others], course.failure
+            ),
             "repaired": verdict.repaired,
             "reply": reply.text,
             "other_replies": tuple(other.text for _, other in course.others),
@@ -178,17 +219,26 @@ def judgment_of(course: _Course) -> Judgment:
     )
 
 
-def _explained(verdict: Verdict, others: Iterable[Verdict]) -> str | None:
-    """Why dimensions have no score, and which of them another reply scored."""
+def _explained(
+    verdict: Verdict, others: Iterable[Verdict], failure: ChatFailure | None
+) -> str | None:
+    """Why dimensions have no score, which of them another reply scored, and why none did
+    where the judge could not be asked again."""
+    explanation = verdict.explanation
+    if explanation is None:
+        return None
     elsewhere = [
         n for n in verdict.problems if any(other.scores[n] is not None for other in others)
     ]
-    if not elsewhere:
-        return verdict.explanation
-    return (
-        f"{verdict.explanation} (scored in another reply, which is not merged into this one, "
-        f"{'、'.join(elsewhere)})"
-    )
+    if elsewhere:
+        explanation += (
+            f" (scored in another reply, which is not merged into this one, {'、'.join(elsewhere)})"
+        )
+    return f"{explanation}{FAILED_AGAIN}{_told(failure)}" if failure else explanation
+
+
+def _told(failure: ChatFailure) -> str:
+    return f"{failure.kind}: {failure.reason}"
 
 
 def _total(counts: Iterable[int | None]) -> int | None:

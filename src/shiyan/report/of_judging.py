@@ -44,6 +44,8 @@ def tables(paths: PathsParams) -> Iterator[Table]:
     yield table_10(found)
     if rated_source(found):
         yield best(found)
+        if found.get("between_prompts", {}).get(rated_source(found)):
+            yield between_prompts(found)
         yield from agreement(found)
     if wrong := list(wrong_rows(found)):
         yield wrong_readings(found, wrong)
@@ -219,7 +221,8 @@ def reductions(found: Document) -> Table:
         rows,
         [
             "Below 0: the prompt's error is larger than P0's.",
-            "Ours paired on the same poems; the paper's from its errors rounded to two decimals.",
+            "Ours on the readings that were scored under both prompts, dimension by dimension; the "
+            "paper's from its errors rounded to two decimals.",
             *_unrated(found),
         ],
         estimates=COLUMNS,
@@ -271,29 +274,69 @@ def table_4(found: Document) -> Table:
 
 def best(found: Document) -> Table:
     """Which judge and prompt come closest to people on each dimension (section 7)."""
-    source = rated_source(found)
-    rows: list[list[Cell]] = []
-    for name, told in found["best"][source].items():
-        difference = estimate(told.get("difference_to_P0"))
-        error = estimate(told["error"])
-        rows.append([name, RUN, told["judge"], told["prompt"], error, difference])
+    ours = found["best"][rated_source(found)]
+    rows: list[list[Cell]] = [[name, RUN, *_best_cells(told)] for name, told in ours.items()]
     if beside_paper(found):
         errors = list(printed_errors())
         for name in COLUMNS:
             row, least = min(errors, key=lambda entry: entry[1][name])
-            rows.append([name, PAPER, row["ours"], row["prompt_id"], least[name], None])
-    estimates = ("error", "error minus that of its P0")
+            rows.append([name, PAPER, row["ours"], row["prompt_id"], least[name], None, None, None])
+    few = dict.fromkeys(
+        f"{cell['judge']} {cell['prompt']}"
+        for told in ours.values()
+        for cell in told.get("left_out", [])
+    )
+    against_p0, lead = ("error", "error minus that of its P0"), "error minus the runner-up's"
     return Table(
         "best",
         f"Judge and prompt with the least error on {what(found)}, by dimension (Poller, section 7)",
-        ("dimension", "source", "evaluator", "prompt", *estimates),
+        ("dimension", "source", "evaluator", "prompt", *against_p0, "runner-up", lead),
         rows,
-        [SCORES, "A difference whose interval holds 0 is no improvement that can be relied on."],
-        estimates=estimates,
+        [
+            SCORES,
+            "Differences on the readings that both scored; one whose interval holds 0 is no "
+            "improvement and no lead that can be relied on.",
+            *([f"Left out where they scored too few readings: {', '.join(few)}."] if few else []),
+        ],
+        estimates=(*against_p0, lead),
     )
 
 
+def _best_cells(told: Document) -> list[Cell]:
+    second = told.get("runner_up", {})
+    return [
+        told["judge"],
+        told["prompt"],
+        estimate(told["error"]),
+        estimate(told.get("difference_to_P0")),
+        f"{second['judge']} {second['prompt']}" if second else None,
+        estimate(second.get("difference")),
+    ]
+
+
 # --- beyond the paper -----------------------------------------------------------------
+
+
+def between_prompts(found: Document) -> Table:
+    """How the errors of two prompts of a judge differ; those against P0 stand with `best`."""
+    differences = found["between_prompts"][rated_source(found)]
+    rows: list[list[Cell]] = [
+        [judge, pair, *(estimate(told.get(c)) for c in COLUMNS)]
+        for judge, pairs in differences.items()
+        for pair, told in pairs.items()
+    ]
+    return Table(
+        "between_prompts",
+        f"Error under one prompt minus that under another of the same judge, {what(found)}",
+        ("evaluator", "prompts", *COLUMNS),
+        rows,
+        [
+            SCORES,
+            "Below 0: the first is closer to people. Paired on the readings that were scored under "
+            "both, dimension by dimension.",
+        ],
+        estimates=COLUMNS,
+    )
 
 
 def agreement(found: Document) -> Iterator[Table]:
@@ -401,8 +444,9 @@ def self_preference(found: Document) -> Table:
         rows,
         [
             "A reading's excess is the judge's mean score minus that of judges of other families "
-            "under the same prompt; shown is its mean over the family's readings minus its mean "
-            "over the others.",
+            "under the same prompt, the reader's own family left out; shown is its mean over the "
+            "family's readings minus its mean over the others.",
+            "Without a judge of a third family who favours whom cannot be told.",
         ],
         estimates=("excess",),
     )
@@ -443,10 +487,22 @@ def accounts(found: Document) -> Table:
         [
             f"{counts['judgments']} judgments, {counts['n_unscored']} without a full set, "
             f"{counts['asked_again']} asked again; probes stand apart.",
-            f"{tokens}, {counts['completion_tokens']:,} of replies{spent}.",
+            f"{tokens}, {counts['completion_tokens']:,} of replies{spent}{_by_kind(found)}.",
         ],
         estimates=("share",),
     )
+
+
+def _by_kind(found: Document) -> str:
+    """Whose the tokens are, where more than readings was judged."""
+    kinds = found.get("tokens", {})
+    if len(kinds) < 2:
+        return ""
+    shares = (
+        f"{kind} {of['prompt_tokens']:,} and {of['completion_tokens']:,}"
+        for kind, of in kinds.items()
+    )
+    return f" ({'; '.join(shares)})"
 
 
 def unscored(found: Document) -> Table:
