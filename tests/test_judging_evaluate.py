@@ -62,6 +62,23 @@ def test_errors_by_hand():
     assert found["spearman"]["内容"]["reason"].endswith("one score")
 
 
+@pytest.mark.parametrize("shift", [0, 5, -30])
+def test_an_errors_interval_is_its_biass_without_the_sign(shift):
+    """A judge whose errors cancel may have none: the interval begins at 0, not above it."""
+    many = [reading(f"u{n}", f"p{n}") for n in range(12)]
+    judged = [judgment(f"u{n}", 60 + shift + (n % 5) * 4 - 8) for n in range(12)]
+    human = [rating(f"u{n}", 60) for n in range(12)]
+    found = evaluation(judged, many, human).of_cell(("j", "P0"))["human"]
+    error, bias = found["error"]["内容"], found["bias"]["内容"]
+    assert error["value"] == abs(bias["value"])
+    if bias["low"] <= 0 <= bias["high"]:
+        assert error["low"] == 0
+        assert error["high"] == max(-bias["low"], bias["high"])
+    else:
+        assert [error["low"], error["high"]] == sorted((abs(bias["low"]), abs(bias["high"])))
+    assert (error["low"] == 0) == (shift == 0)
+
+
 def test_the_average_is_the_mean_of_errors_not_the_error_of_the_mean():
     low_and_high = [60, 60, 60, 60, 100, 100, 100, 100]
     found = evaluation([judgment("u0", low_and_high)], THREE[:1], [rating("u0", 80)])

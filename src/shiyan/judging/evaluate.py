@@ -405,8 +405,8 @@ class Evaluation:
     def errors(self, cells: Sequence[Cell], source: str, name: str) -> list[Measured]:
         """The error of each cell on the items that all of them scored; Avg: the mean of those.
 
-        An absolute value cannot fall below 0, so that the interval of a small error lies
-        mostly above it; `bias` has the signed one.
+        An absolute value cannot fall below 0, so resamples of a small error lie mostly above
+        it: an error's own interval is made of its bias's (`_unsigned`), not of these.
         """
         if name == AVERAGE:
             by_dimension = [self.errors(cells, source, one) for one in self.rubric.names]
@@ -433,7 +433,12 @@ class Evaluation:
             # All references are one number: error and mean absolute error are one.
             return {"absolute_error": absolute}
         found = {
-            "error": {name: self.estimate(self.error(cell, source, name)) for name in names},
+            "error": {
+                name: _unsigned(bias[name])
+                if name in bias
+                else self.estimate(self.error(cell, source, name))
+                for name in names
+            },
             "mean_absolute_error": absolute,
             "bias": bias,
             "spearman": {name: self._spearman(pair) for name, pair in pairs.items()},
@@ -711,6 +716,16 @@ def _average(parts: Sequence[Measured]) -> Measured:
     resampled = np.mean([part.sampled.resampled for part in parts], axis=0)
     absence = "nothing was scored on a dimension"
     return replace(least, sampled=Sampled(value, resampled), absence=absence)
+
+
+def _unsigned(bias: Mapping[str, Any]) -> dict[str, Any]:
+    """The size of a bias; its interval holds the sizes of all that the bias's holds."""
+    low, high, value = bias["low"], bias["high"], bias["value"]
+    ends: dict[str, Any] = {"value": None if value is None else abs(value)}
+    if low is not None and high is not None:
+        ends["low"] = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
+        ends["high"] = max(abs(low), abs(high))
+    return {**bias, **ends}
 
 
 def _absolute(sampled: Sampled) -> Sampled:
