@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fakes import fails, says, serving
+from fakes import USED, Answer, completion, fails, says, serving
 from omegaconf import OmegaConf
 
 from shiyan.chat import Chat
@@ -92,10 +92,20 @@ def test_a_sentence_is_no_heading(line, views, comments):
     assert (found.views_on_poetry, found.critics_comments) == (views, comments)
 
 
-def test_another_poets_poem_may_be_quoted(tmp_path):
+def test_no_judged_poem_may_be_quoted_whoever_wrote_it(tmp_path):
     reply = GOOD + "他喜欢：船在雾里，数自己的桨声。"
-    result, _ = made(tmp_path, [says(reply)], [POEM.model_copy(update={"author": "乙"})])
+    other = POEM.model_copy(update={"author": "乙"})
+    result, _ = made(tmp_path, [says(reply), says(reply)], [other])
+    assert result.persona is None
+    assert result.problems == ("引用了诗句“船在雾里数自己的桨声”",)
+
+
+def test_a_persona_that_was_cut_off_is_asked_for_again(tmp_path):
+    cut = Answer(body=completion(GOOD + "有人认为他的诗", "length", USED))
+    result, requests = made(tmp_path, [cut, says(GOOD)])
     assert result.persona is not None
+    assert len(requests) == 2
+    assert "没有写完" in requests[1]["messages"][-1]["content"]
 
 
 def test_a_failed_request_is_a_refusal_with_its_reason(tmp_path):
@@ -183,6 +193,8 @@ def test_the_command_writes_what_was_made_and_names_what_was_refused(tmp_path, m
     assert "甲: 1 articles, 1 requests" in shown.out
     assert "notice: articles/甲/b.docx is not read; articles are .txt and .md" in shown.err
     assert "乙: 1 articles, 2 requests; refused: 缺少" in shown.err
+    with pytest.raises(UserError, match=r"p\.jsonl exists"):
+        dispatch(["personas", "make", "articles", "--model", "llm", "--out", "p.jsonl"])
     assert [p.poet_id for p in read_records(Path("p.jsonl"), Persona)] == ["甲"]
     assert dispatch(["personas", "check", "p.jsonl"]) == 0
     assert "甲: 1," in capsys.readouterr().out

@@ -98,6 +98,38 @@ def test_a_reason_of_one_difference_is_not_told_of_another():
     assert "reason" not in found["a - c"]["auroc"]
 
 
+def test_a_flat_calibration_has_no_error_and_says_why():
+    poems = pairs(20)
+    found = evaluated(poems, scored(poems, "d", noisy(poems, -2.0))).metrics["d"]["all"]
+    for metric in ("brier", "ece"):
+        assert found[metric]["value"] is None
+        assert "the calibration is flat" in found[metric]["reason"]
+    assert found["threshold"]["inverted"]
+
+
+def test_the_distributions_are_of_the_poems_of_the_tables():
+    hot = pairs(8)
+    others = {
+        f"{p}-cool": q.model_copy(
+            update={
+                "poem_id": f"{p}-cool",
+                "generation": q.generation.model_copy(update={"temperature": 0.7}),
+            }
+        )
+        for p, q in hot.items()
+        if q.generation
+    }
+    hot = {
+        p: q.model_copy(update={"generation": q.generation.model_copy(update={"temperature": 1.0})})
+        if q.generation
+        else q
+        for p, q in hot.items()
+    }
+    poems = hot | others
+    found = evaluated(poems, scored(poems, "d", noisy(poems, 1.0)))
+    assert {row["poem_id"] for row in found.distribution_rows} == hot.keys()
+
+
 def test_a_trained_detector_says_human_on_its_own_border():
     """As scikit-learn's predict, which takes the first of two equally likely classes."""
     poems = pairs(8)

@@ -13,6 +13,7 @@ from shiyan.detectors.attacks import attacked_poems
 from shiyan.detectors.grid import Grid, Stored
 from shiyan.detectors.protocol import Protocol
 from shiyan.detectors.trained import train_detectors, train_lessons
+from shiyan.errors import UserError
 from shiyan.work import WorkCache
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -102,6 +103,32 @@ def test_scores_of_a_lesson_are_read_where_the_stage_left_no_others(tmp_path):
     grid = Grid(poems, halves(poems), Stored((), (), found), resamples=20, seed=0)
     settings = grid.protocol.of_kind("in_domain")
     assert all(grid.cell("char_ngrams", setting) is not None for setting in settings)
+
+
+def test_the_whole_train_fold_is_learnt_from_at_one_temperature(tmp_path):
+    poems = {}
+    for p, q in pairs(8).items():
+        poems[p] = q
+        if q.generation:
+            for degree in (1.0, 0.7):
+                made = q.generation.model_copy(update={"temperature": degree})
+                changes = {"poem_id": f"{p}@{degree}", "generation": made}
+                poems[f"{p}@{degree}"] = q.model_copy(update=changes)
+            del poems[p]
+    found = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path))
+    assert (found.made["n_train_human"], found.made["n_train_LLM"]) == (4, 4)
+    unscored = {s.poem_id: s.unscored_reason for s in found.scores if s.score is None}
+    assert all("another temperature" in reason for reason in unscored.values())
+    assert unscored.keys() == {
+        p for p in poems if p.endswith("@0.7") and halves(poems)[p].fold == "train"
+    }
+
+
+def test_a_score_that_stands_twice_is_refused():
+    poems = pairs(4)
+    scores = scored(poems, "d", noisy(poems, 1.0))
+    with pytest.raises(UserError, match="twice"):
+        Grid(poems, halves(poems), Stored([*scores, scores[0]], ()), resamples=20, seed=0)
 
 
 def test_no_lessons_are_learnt_by_default(tmp_path):

@@ -225,6 +225,19 @@ def test_an_encoder_takes_an_adapter_too(tmp_path):
     assert not any("embeddings" in name for name in trained)
 
 
+def test_weights_that_are_not_finite_are_named(causal, tmp_path):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder, _ = causal
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    model.model.norm.weight.data[0] = float("nan")
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
+    spoilt = LocalModelParams(kind="local", file="tiny", path=str(tmp_path), family="qwen")
+    with pytest.raises(UserError, match=r"norm\.weight' holds numbers that are not finite"):
+        lora_classifier(params(), {"tiny": spoilt}).build(0)
+
+
 def test_what_cannot_be_adapted_is_said_before_any_work(causal):
     _, models = causal
     with pytest.raises(UserError, match=r"begins\s+from random ones"):

@@ -145,7 +145,12 @@ class Budget:
         Raises:
             UserError: the model has no prices, or another currency than the one before.
         """
-        if self.limit is None or not isinstance(params, ApiModelParams):
+        if not isinstance(params, ApiModelParams):
+            return
+        if self.limit is None:
+            # Nothing is held back; what was spent is told where it is in one currency.
+            if params.price_per_million_prompt is not None:
+                self.currency = params.currency
             return
         if params.price_per_million_prompt is None or params.price_per_million_completion is None:
             raise UserError(

@@ -143,7 +143,7 @@ def make_persona(
     Raises:
         UserError: the articles cannot be condensed, or as `Chat.ask_all`.
     """
-    own = [poem for poem in poems if poem.author == poet]
+    judged = list(poems)
     room = room_for_articles(chat.params)
     try:
         material, n_requests = condensed(poet, articles, chat, texts, room, seed)
@@ -157,7 +157,9 @@ def make_persona(
         n_requests += 1
         if isinstance(outcome, ChatFailure):
             return Made(None, (f"{outcome.kind}: {outcome.reason}",), n_requests)
-        persona, problems = read_persona(poet, outcome.answer, articles, own)
+        persona, problems = read_persona(poet, outcome.answer, articles, judged)
+        if outcome.finish_reason == "length":
+            problems = ("到字数上限时中断，没有写完", *problems)
         if not problems:
             return Made(persona, (), n_requests)
         again = _filled(texts["again"], problems="；".join(problems), **names)

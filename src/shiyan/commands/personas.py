@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from shiyan.config import PathsParams, PromptTexts, load_models, load_params
+from shiyan.errors import UserError
 from shiyan.jsonl import read_records, write_records
 from shiyan.records import Persona, Poem
 
@@ -39,6 +40,12 @@ def run_make(arguments: argparse.Namespace) -> int:
     from shiyan.collection.personas import length
     from shiyan.work import WorkCache
 
+    if arguments.out.exists():
+        raise UserError(
+            f"{arguments.out} exists and may hold personas that somebody has read over; name "
+            "another file with --out, or move it away",
+            2,
+        )
     found = read_articles(arguments.folder, arguments.poet)
     for path in unread(arguments.folder, arguments.poet):
         sys.stderr.write(f"notice: {path} is not read; articles are {' and '.join(SUFFIXES)}\n")

@@ -26,6 +26,7 @@ from shiyan.judging.sheets import (
     blind_sheet,
     check_shown,
     read_ratings,
+    shown_items,
     write_sheet,
 )
 from shiyan.records import HumanRating, Poem, Understanding
@@ -138,7 +139,7 @@ def run_import(arguments: argparse.Namespace) -> int:
     rows = [(row.place, row.cells) for row in table.rows]
     ratings, progress = read_ratings(rows, key, rater, rubric)
     check_shown(rows, key, _poems(paths))
-    shown = {reading.item_id for reading in key.values()}
+    shown = shown_items(rows, key)
     rated = {rating.item_id for rating in ratings}
     kept = _earlier(arguments.out, rater, shown if arguments.replace else rated, arguments.replace)
     write_records(arguments.out, [*kept, *ratings])

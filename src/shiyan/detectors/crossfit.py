@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from shiyan.metrics import Floats, Labels, lacks
 from shiyan.poem import characters
 from shiyan.records import Assignment, DetectorScore, Poem
+from shiyan.splits import at_main_temperature
 
 Rows = NDArray[np.intp]
 """Positions in a `Corpus`; ascending."""
@@ -27,6 +28,9 @@ Learner = Callable[[Rows, str], Scorer]
 
 It, or its scorer, raises an UnlearntError where nothing could be learnt.
 """
+
+
+OTHER_TEMPERATURE = "of another temperature than the one that is learnt from"
 
 
 class UnlearntError(Exception):
@@ -53,13 +57,29 @@ class Corpus:
     reasons: Mapping[str, str]
 
     @classmethod
-    def of(cls, poems: Mapping[str, Poem], assignments: Mapping[str, Assignment]) -> "Corpus":
-        """Detectors read the body of a poem; one without a character has no score."""
+    def of(
+        cls,
+        poems: Mapping[str, Poem],
+        assignments: Mapping[str, Assignment],
+        *,
+        one_temperature: bool = False,
+    ) -> "Corpus":
+        """Detectors read the body of a poem; one without a character has no score.
+
+        Args:
+            one_temperature: LLM poems of the train fold at another temperature than
+                `splits.at_main_temperature` keeps are neither learnt from nor scored.
+        """
         reasons = {
             poem.poem_id: "no Chinese character" if poem.text.strip() else "empty"
             for poem in poems.values()
             if not characters(poem.text)
         }
+        if one_temperature:
+            main = {poem.poem_id for poem in at_main_temperature(poems.values())}
+            for poem_id in poems:
+                if poem_id not in main and assignments[poem_id].fold == "train":
+                    reasons.setdefault(poem_id, OTHER_TEMPERATURE)
         return cls(
             tuple(poems),
             tuple(poem.text for poem in poems.values()),

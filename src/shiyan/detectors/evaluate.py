@@ -42,6 +42,7 @@ from shiyan.splits import subsets_of
 FALSE_POSITIVE_RATES = {"tpr_at_fpr_1": 0.01, "tpr_at_fpr_5": 0.05}
 AT_THRESHOLD = ("macro_f1", "macro_f1_unweighted", "auroc_from_labels")
 CALIBRATED = ("brier", "ece")
+FLAT = "a higher score is no likelier an LLM's, so the calibration is flat"
 OWN_LABELS = "macro_f1_of_own_labels"
 """Of a trained detector: by the labels that it gives itself, no threshold chosen."""
 BORDERS = {"char_ngrams_forest": 0.5}
@@ -54,6 +55,8 @@ METRICS = ("auroc", *AT_THRESHOLD, *FALSE_POSITIVE_RATES, *CALIBRATED)
 
 MADE = {
     "score": "higher: more likely an LLM's",
+    "learnt_from": "the whole train fold, also in a subset's cells, whose threshold is its own; "
+    "in the report's Tables 2-4 a detector learns from the subset",
     "threshold_rule": "Youden's J on the train fold of the same subset, midway between scores",
     "macro_f1": "classes weigh equally; macro_f1_unweighted: as they occur",
     OWN_LABELS: "by the labels that a trained detector gives itself, no threshold chosen",
@@ -192,7 +195,7 @@ def _evaluation(table: _Table, poems: Mapping[str, Poem], trained: bool) -> Eval
         metrics,
         _differences(table, subsets[0]),
         roc_rows,
-        _distribution_rows(table),
+        _distribution_rows(table, subsets[0]),
         notices,
         {**made, "resamples": len(table.draws.weights), "seed": table.seed},
     )
@@ -347,7 +350,11 @@ def measured(
         result.reasons[name] = _resolution(n_human, limit)
     if result.threshold:
         result.sampled |= cell.at_threshold(result.threshold)
-        result.sampled |= cell.calibration(Platt.fit(train.labels, train.scores, where))
+        platt = Platt.fit(train.labels, train.scores, where)
+        if platt.slope > 0:
+            result.sampled |= cell.calibration(platt)
+        else:
+            result.reasons |= dict.fromkeys(CALIBRATED, f"{where}: {FLAT}")
     return result
 
 
@@ -423,7 +430,10 @@ def _roc_rows(detector: str, test: Scored) -> list[dict[str, str | float]]:
     ]
 
 
-def _distribution_rows(table: _Table) -> list[dict[str, str | float]]:
+def _distribution_rows(table: _Table, whole: _Subset) -> list[dict[str, str | float]]:
+    """The scores that the tables are made of."""
+    of_whole = np.zeros(len(table.poem_ids), np.bool_)
+    of_whole[np.concatenate([whole.train, whole.test])] = True
     return [
         {
             "poem_id": table.poem_ids[row],
@@ -433,7 +443,7 @@ def _distribution_rows(table: _Table) -> list[dict[str, str | float]]:
             "score": float(scores[row]),
         }
         for detector, scores in table.scores.items()
-        for row in np.flatnonzero(np.isfinite(scores)).tolist()
+        for row in np.flatnonzero(np.isfinite(scores) & of_whole).tolist()
     ]
 
 

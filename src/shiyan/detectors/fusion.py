@@ -63,7 +63,7 @@ def fuse(
     Args:
         folds: parts of the train fold for its own scores.
     """
-    corpus = Corpus.of(poems, assignments)
+    corpus = Corpus.of(poems, assignments, one_temperature=True)
     row_of = {poem_id: row for row, poem_id in enumerate(corpus.poem_ids)}
     table: dict[str, Floats] = {}
     for score in scores:

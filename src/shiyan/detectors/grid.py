@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shiyan.config import ZeroShotDetector
 from shiyan.detectors import fusion
@@ -73,6 +74,7 @@ class Grid:
         self.row_of = {poem_id: row for row, poem_id in enumerate(poems)}
         self.labels = np.array([poem.label for poem in poems.values()], np.int_)
         self.groups = tuple(assignments[poem_id].group_id for poem_id in poems)
+        self._seen: dict[tuple[str, str | None], NDArray[np.bool_]] = {}
         self.untrained = self._columns(stored.untrained)
         self.trained = self._columns(stored.trained)
         self.lessons = self._by_lesson(stored.lessons)
@@ -205,5 +207,14 @@ class Grid:
                 "score again"
             )
         column = columns.setdefault(score.detector, np.full(len(self.poems), np.nan))
+        row = self.row_of[score.poem_id]
+        seen = self._seen.setdefault(
+            (score.detector, score.setting), np.zeros(len(self.poems), np.bool_)
+        )
+        if seen[row]:
+            raise UserError(
+                f"{score.detector} scored poem {score.poem_id!r} twice; score again, or keep one"
+            )
+        seen[row] = True
         if score.score is not None:
-            column[self.row_of[score.poem_id]] = score.score
+            column[row] = score.score

@@ -331,6 +331,9 @@ def build_pretrained(
             f"{lost[0]!r}, so it is not the {config.model_type} that its config.json names; "
             "take a checkpoint whose weights fit"
         )
+    for name, weights in model.named_parameters():
+        if name.startswith(prefix) and not torch.isfinite(weights).all():
+            raise UserError(f"{folder}: the weight {name!r} holds numbers that are not finite")
     torch.manual_seed(seed)
     for name, module in model.named_children():
         if name != model.base_model_prefix:

@@ -111,7 +111,8 @@ def train_detectors(
     """
     refuse_leaks(poems, assignments)
     changed = {item.poem.poem_id for item in attacked if item.poem is not None}
-    corpus = Corpus.of(*with_attacked(poems, assignments, attacked))
+    everything = with_attacked(poems, assignments, attacked)
+    corpus = Corpus.of(*everything, one_temperature=True)
     trained = Trained(made=_made(params, corpus))
     for name in control_names(params):
         learn = surface.learner(name, corpus, params.ngram, params.seed, trained.surface)

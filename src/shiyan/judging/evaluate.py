@@ -402,6 +402,13 @@ class Evaluation:
         (found,) = self.errors([cell], source, name)
         return found
 
+    def told_error(self, cell: Cell, source: str, name: str) -> dict[str, Any]:
+        """A cell's error as it stands in the metrics; a dimension's with its bias's interval."""
+        if name == AVERAGE:
+            return self.estimate(self.error(cell, source, name))
+        pair = self.paired(cell, self.references[source], name)
+        return _unsigned(self.estimate(self._of_pair(pair, pair.judged - pair.reference)))
+
     def errors(self, cells: Sequence[Cell], source: str, name: str) -> list[Measured]:
         """The error of each cell on the items that all of them scored; Avg: the mean of those.
 
@@ -433,12 +440,7 @@ class Evaluation:
             # All references are one number: error and mean absolute error are one.
             return {"absolute_error": absolute}
         found = {
-            "error": {
-                name: _unsigned(bias[name])
-                if name in bias
-                else self.estimate(self.error(cell, source, name))
-                for name in names
-            },
+            "error": {name: self.told_error(cell, source, name) for name in names},
             "mean_absolute_error": absolute,
             "bias": bias,
             "spearman": {name: self._spearman(pair) for name, pair in pairs.items()},
@@ -525,7 +527,7 @@ class Evaluation:
                 if most - len(error.items) <= TOO_MANY_UNSCORED * most
             ]
             best, *others = sorted(enough, key=lambda c: errors[c].sampled.value)
-            found[name] = _named(best) | {"error": self.estimate(errors[best])}
+            found[name] = _named(best) | {"error": self.told_error(best, source, name)}
             if others:
                 lead = self.estimate(self.difference(best, others[0], source, name))
                 found[name]["runner_up"] = _named(others[0]) | {"difference": lead}

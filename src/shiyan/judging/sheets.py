@@ -232,6 +232,14 @@ def _row_number(
     return number
 
 
+def shown_items(
+    rows: Iterable[tuple[str, Mapping[str, str | None]]], key: Mapping[str, Understanding]
+) -> set[str]:
+    """The item ids of the readings that stand on a sheet."""
+    numbers = {_number_of(cells) for _, cells in rows}
+    return {reading.item_id for number, reading in key.items() if number in numbers}
+
+
 def _number_of(cells: Mapping[str, str | None]) -> str:
     return (cells.get(ROW) or "").strip().removesuffix(".0")
 

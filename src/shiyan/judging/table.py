@@ -93,6 +93,8 @@ def _load(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} is not UTF-8; save it as UTF-8 and run again") from None
     except ValueError as error:
         raise UserError(f"{path} is not valid JSON: {error}") from None
+    except RecursionError:
+        raise UserError(f"{path} is nested too deeply to be a table of judges") from None
     shapes = {"human": dict, "judge_means": list}
     for key, shape in shapes.items():
         if not isinstance(value, dict) or not isinstance(value.get(key), shape):
