@@ -311,7 +311,7 @@ def test_attacks_are_told_of_poems_of_one_temperature():
         if poem.generation and grid.assignments[p].fold == "test"
     ]
     (row,) = cells(attacked(Run(grid, scores, after)))
-    assert (row["poems"], row["scores changed"]) == (20, 10)
+    assert (row["human"], row["LLM"], row["scores changed"]) == (10, 10, 10)
 
 
 def test_poems_that_name_no_author_are_counted_where_they_are_left_out():

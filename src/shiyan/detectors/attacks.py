@@ -324,6 +324,8 @@ class Drop:
     detector: str
     attack: str
     n_changed: int
+    n_human: int
+    n_llm: int
     before: Mapping[str, Estimate]
     after: Mapping[str, Estimate]
     lost: Mapping[str, Estimate]
@@ -399,10 +401,11 @@ def _drop(
     n_unscored: int,
 ) -> Drop:
     first = cells[0]
-    n = len(first.labels)
+    n, n_llm = len(first.labels), int(first.is_llm.sum())
+    counts = (n_changed, n - n_llm, n_llm)
     if reason := unusable(first.labels, first.scores):
         nothing = dict.fromkeys(DROPS, Estimate(None, None, None, n, n_unscored, reason))
-        return Drop(detector, attack, n_changed, nothing, nothing, nothing)
+        return Drop(detector, attack, *counts, nothing, nothing, nothing)
     old, new = (_numbers(cell, threshold) for cell in cells)
     lacking = Estimate(None, None, None, n, n_unscored, "no threshold")
 
@@ -415,7 +418,7 @@ def _drop(
         }
 
     lost = {name: old[name].minus(new[name]) for name in old}
-    return Drop(detector, attack, n_changed, told(old), told(new), told(lost))
+    return Drop(detector, attack, *counts, told(old), told(new), told(lost))
 
 
 def _numbers(cell: Cell, threshold: Threshold | None) -> dict[str, Sampled]:

@@ -314,13 +314,21 @@ def attacked(run: Run) -> Table:
         numbers = [part[m] for m in DROPS for part in (drop.before, drop.after, drop.lost)]
         first = drop.before["auroc"]
         rows.append(
-            [drop.attack, drop.detector, *numbers, drop.n_changed, first.n, first.n_unscored]
+            [
+                drop.attack,
+                drop.detector,
+                *numbers,
+                drop.n_changed,
+                drop.n_human,
+                drop.n_llm,
+                first.n_unscored,
+            ]
         )
     titles = [f"{TITLES[m]}, {when}" for m in DROPS for when in ("before", "after", "lost")]
     return in_percent(
         "attacks",
         "LLM poems before and after an attack; human poems and threshold stay as they are.",
-        ["attack", "detector", *titles, "scores changed", "poems", "unscored"],
+        ["attack", "detector", *titles, "scores changed", *COUNTS],
         rows,
         notes(
             grid,
