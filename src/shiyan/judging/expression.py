@@ -34,6 +34,19 @@ def normalised(reply: str) -> str:
     return _HTML_TAG.sub(lambda tag: "|" if tag[1] else "\n" if tag[2] else "", text)
 
 
+_TO_MASK = re.compile(r"[^\n\U000F0000-\U0010FFFF]")
+_MASKED = re.compile(r"[\U000F0000-\U000FD7FF\U000FE000-\U000FFFFF]")
+
+
+def masked(text: str) -> str:
+    """The text in characters that are neither letters nor digits, line ends as they were."""
+    return _TO_MASK.sub(lambda m: chr(0xF0000 + ord(m[0])) if ord(m[0]) < 0x10000 else " ", text)
+
+
+def unmasked(text: str) -> str:
+    return _MASKED.sub(lambda m: chr(ord(m[0]) - 0xF0000), text)
+
+
 @dataclass(frozen=True)
 class Reading:
     """What stands where a score is expected.

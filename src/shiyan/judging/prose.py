@@ -14,7 +14,9 @@ from shiyan.judging.expression import (
     TO,
     UNIT,
     Reading,
+    masked,
     read_score,
+    unmasked,
 )
 from shiyan.judging.mention import (
     BARE,
@@ -97,24 +99,66 @@ class _Section:
     tight: Mention | None = None
     opens_final: bool = False
     is_remark: bool = False
+    begins_line: bool = True
+
+
+_QUOTATION = re.compile(
+    r"“[^“”]*”|「[^「」]*」|『[^『』]*』|‘[^‘’]*’"
+    r"|(?<=[写说道称][:：])\s?\"[^\"]*\"|\"[^\"\n]*\""
+)
+"""A straight mark closes on its line, but for one that opens what somebody wrote."""
+_SOME_SCORE = rf"\d|{HAN}\s*分"
+_QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.M)
+
+
+def without_quotations(text: str, rubric: Rubric, *, is_scored: bool) -> str:
+    """The text with every quotation masked that names a dimension and a number.
+
+    What a judge quotes (读者写道：“内容：100分”) is another's word, no verdict. A reply
+    that has all its numbers behind > is set so, not quoted.
+
+    Args:
+        is_scored: scores were taken out of the text already.
+    """
+    names, _ = name_pattern(rubric)
+
+    def mask(quotation: re.Match[str]) -> str:
+        named = names.search(quotation[0])
+        says_score = named and re.search(_SOME_SCORE, quotation[0][named.end() :])
+        return masked(quotation[0]) if says_score else quotation[0]
+
+    text = _QUOTATION.sub(mask, text)
+    if is_scored or re.search(_SOME_SCORE, _QUOTED_LINE.sub("", text)):
+        text = _QUOTED_LINE.sub(mask, text)
+    return text
 
 
 def section_blocks(text: str, rubric: Rubric, is_cut: bool) -> list[Block]:
-    """Blocks of scores on lines and in sections; a dimension that comes again opens a new one."""
+    """Blocks of scores on lines and in sections; a dimension that comes again opens a new one.
+
+    Not so within the first dimension, where the others would complete the new block and it
+    would take the place of the verdict: two scores there are at odds.
+    """
     heads = _heads(text, rubric, is_cut)
     if len(rubric.names) == 1 and not any(head.dimension for head in heads):
         whole = of_section(rubric.names[0], text, rubric, is_cut)
         return [Block(0, [whole])] if whole.reading else []
     blocks = [Block(heads[0].start if heads else 0)]
+    first_begins_line = False
     for head, body in _sections(text, heads, rubric):
         if head.opens_final:
             blocks.append(Block(head.start, is_final=True))
         if head.dimension is None:
             continue
         mention = _merged(head.tight, of_section(head.dimension, body, rubric, is_cut))
-        repeats = head.dimension in {m.dimension for m in blocks[-1].mentions if m.reading}
-        if repeats and mention.reading is not None:
+        scored = blocks[-1].readings()
+        is_first_again = set(scored) == {head.dimension} and (
+            first_begins_line or not head.begins_line
+        )
+        if head.dimension in scored and mention.reading is not None and not is_first_again:
             blocks.append(Block(head.start, is_final=mention.rung == FINAL))
+        if mention.reading is not None and not blocks[-1].readings():
+            first_begins_line = head.begins_line
         blocks[-1].mentions.append(mention)
     return blocks
 
@@ -207,11 +251,12 @@ def _heads(text: str, rubric: Rubric, is_cut: bool) -> list[_Section]:
         tight = _tight(text, match.end(), dimension or "", rubric, is_cut)
         if tight is not None:
             end = _end_of_score(text, tight.reading.end) if tight.reading else match.end()
-            heads.append(_Section(start, end, dimension, tight if dimension else None))
+            own = tight if dimension else None
+            heads.append(_Section(start, end, dimension, own, begins_line=is_line))
         elif (is_line or _MEMBER.match(text, match.end())) and (
             opened := _OPEN.match(text, match.end())
         ):
-            heads.append(_Section(start, opened.end(), dimension))
+            heads.append(_Section(start, opened.end(), dimension, begins_line=is_line))
     return sorted(heads, key=lambda head: head.start)
 
 
@@ -357,7 +402,7 @@ def _reason(body: str, spans: Sequence[tuple[int, int]]) -> str:
     for start, end in sorted(spans, reverse=True):
         body = body[:start] + body[end:]
     words = _REASON_LABEL.sub("", body)
-    words = re.sub(r"\s+", " ", words)
+    words = re.sub(r"\s+", " ", unmasked(words))
     words = words.strip(_AROUND_REASON)
     return words if re.search(r"[^\W\d_]{2}", words) else ""
 
