@@ -431,3 +431,28 @@ def test_an_order_that_the_judge_tells_of_is_not_its_verdict(quoting, score, is_
     own = one if is_json else lines("80分")
     verdict = parse_reply(f"{own}\n\n{quoting.replace('{json}', other)}", POLLER)
     assert set(verdict.scores.values()) == {score}
+
+
+TAILS = r"""
+from shiyan.judging.parse import parse_reply
+from shiyan.judging.rubric import POLLER
+
+reply = "\n".join(name + "：80分" for name in POLLER.names)
+for unit in ("\n", "1", " ", " \n", ">\n", "\r\n", "　"):
+    verdict = parse_reply(reply + "\n" + unit * 30_000, POLLER)
+    assert set(verdict.scores.values()) == {80}, unit
+"""
+
+
+def test_a_tail_of_one_repeated_mark_is_read_in_time():
+    """It took the square of its length: a minute each."""
+    subprocess.run([sys.executable, "-c", TAILS], check=True, timeout=40)
+
+
+@pytest.mark.parametrize("digits", ["0" * 60 + "80", "1" * 20_000, "8" + "0" * 60])
+def test_an_endless_number_is_no_score(digits):
+    assert parse_reply(f"内容：{digits}分\n语言：80分", POLLER).scores["内容"] is None
+
+
+def test_a_score_with_endless_decimals_is_the_score():
+    assert parse_reply(f"内容：80.{'0' * 60}分", POLLER).scores["内容"] == 80

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, groupby
 
 from shiyan.judging.rubric import Rubric
 
@@ -32,6 +33,26 @@ def normalised(reply: str) -> str:
     text = reply.replace("\r\n", "\n").replace("\r", "\n").translate(_TABLE)
     text = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
     return _HTML_TAG.sub(lambda tag: "|" if tag[1] else "\n" if tag[2] else "", text)
+
+
+_LONG_FRACTION = re.compile(r"(?<=\d\.)(?P<kept>\d{20})\d+")
+_LONG_NUMBER = re.compile(r"(?<!\d)\d{41,}")
+_BLANKS = re.compile(r"(?<![^\S\n])(?P<kept>[^\S\n]{100})[^\S\n]+")
+
+
+def without_loops(text: str) -> str:
+    """The text with endless runs of digits, of blanks and of lines without a word cut short.
+
+    A judge that repeats one without end would otherwise take as long to read as the square
+    of its length. A number cut so is far off every scale, as it was: never 0.
+    """
+    text = _LONG_FRACTION.sub(r"\g<kept>", text)
+    text = _LONG_NUMBER.sub("9" * 40, text)
+    text = _BLANKS.sub(r"\g<kept>", text)
+    lines = [line.rstrip() for line in text.split("\n")]
+    runs = [(line, list(run)) for line, run in groupby(lines)]
+    kept = (run if re.search(r"\w", line) else run[:3] for line, run in runs)
+    return "\n".join(chain.from_iterable(kept))
 
 
 _TO_MASK = re.compile(r"[^\n\U000F0000-\U0010FFFF]")

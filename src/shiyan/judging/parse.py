@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shiyan.answers import split_thinking
-from shiyan.judging.expression import normalised, without_scale
+from shiyan.judging.expression import normalised, without_loops, without_scale
 from shiyan.judging.mention import FINAL, Block, agreed
 from shiyan.judging.prose import loose_block, number_row, section_blocks, without_quotations
 from shiyan.judging.rubric import Rubric
@@ -81,7 +81,7 @@ def parse_reply(reply: str, rubric: Rubric, *, is_cut: bool = False) -> Verdict:
     Returns:
         A verdict with every dimension of the rubric; none is guessed.
     """
-    text = normalised(split_thinking(reply)[1])
+    text = without_loops(normalised(split_thinking(reply)[1]))
     if not text.strip():
         reason = "no answer after the reasoning" if reply.strip() else "an empty reply"
         return _unscored(rubric, reason)
