@@ -456,3 +456,23 @@ def test_an_endless_number_is_no_score(digits):
 
 def test_a_score_with_endless_decimals_is_the_score():
     assert parse_reply(f"内容：80.{'0' * 60}分", POLLER).scores["内容"] == 80
+
+
+@pytest.mark.parametrize(
+    ("columns", "score"),
+    [
+        ("初评 | 终评", 90), ("终评 | 初评", 80), ("初始分 | 最终分", 90), ("分数 | 终评", 90),
+        ("一审 | 终审", 90), ("一审 | 二审", None), ("评委一 | 评委二", None), ("字数 | 评分", 90),
+    ],
+)  # fmt: skip
+def test_of_two_columns_of_numbers_the_final_one_is_the_score_or_none(columns, score):
+    rows = [f"| 维度 | {columns} |", "|---|---|---|", *(f"| {n} | 80 | 90 |" for n in POLLER.names)]
+    assert set(parse_reply("\n".join(rows), POLLER).scores.values()) == {score}
+
+
+@pytest.mark.parametrize("name", ["维度 | 评", "序号 | 维度 | 评", "维度 | 评 | 最后的印象"])
+def test_a_table_with_one_column_of_numbers_needs_no_heading(name):
+    cells = {"维度": "{}", "评": "80", "序号": "1", "最后的印象": "好"}
+    row = " | ".join(cells[column] for column in name.split(" | "))
+    table = "\n".join([f"| {name} |", *(f"| {row.format(n)} |" for n in POLLER.names)])
+    assert set(parse_reply(table, POLLER).scores.values()) == {80}
