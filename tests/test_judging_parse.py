@@ -476,3 +476,43 @@ def test_a_table_with_one_column_of_numbers_needs_no_heading(name):
     row = " | ".join(cells[column] for column in name.split(" | "))
     table = "\n".join([f"| {name} |", *(f"| {row.format(n)} |" for n in POLLER.names)])
     assert set(parse_reply(table, POLLER).scores.values()) == {80}
+
+
+RISING = [(name, 80 + at) for at, name in enumerate(POLLER.names)]
+
+
+@pytest.mark.parametrize(
+    ("pair", "between"),
+    [
+        ("{}分给{}", "，"), ("{}（{}）", "，"), ("{}分（{}）", "、"), ("{}分 {}", "\n"),
+        ("- {} {}", "\n"), ("{}分：{}", "\n"), ("{}/100 {}", "\n"), ("{}分\n{}", "\n"),
+        ("{} | {}", "\n"), ("{}分——{}，说得好。", "\n"), ("**{}分** {}", "\n"),
+        ("{}分 {}：说到了渡口。", "\n"), ("{}分，{}", "，"),
+    ],
+)  # fmt: skip
+def test_scores_before_the_names_are_not_shifted(pair, between):
+    reply = between.join(pair.format(score, name) for name, score in RISING)
+    assert list(parse_reply(reply, POLLER).scores.values()) == list(range(80, 88))
+    partial = between.join(pair.format(score, name) for name, score in RISING[:5])
+    for name, score in parse_reply(partial, POLLER).scores.items():
+        assert score in (None, dict(RISING)[name])
+
+
+def test_a_range_before_a_name_shifts_nothing():
+    reply = "，".join(["80-85分给内容", *(f"{score}分给{name}" for name, score in RISING[1:])])
+    assert list(parse_reply(reply, POLLER).scores.values()) == [None, *range(81, 88)]
+
+
+@pytest.mark.parametrize(
+    "pair", ["{} {}\n好。评分：{}", "{}、{}\n{}分", "{} {}：{}分", "{} {}\n{}分"]
+)
+def test_a_number_in_a_list_is_no_score_before_a_name(pair):
+    reply = "\n".join(pair.format(i, *of) for i, of in enumerate(RISING, start=1))
+    assert list(parse_reply(reply, POLLER).scores.values()) == list(range(80, 88))
+
+
+def test_what_comes_after_scores_before_the_names_is_read_too():
+    turned = "，".join(f"80分给{name}" for name in POLLER.names)
+    assert set(parse_reply(f"{turned}。\n\n{lines('75分')}", POLLER).scores.values()) == {75}
+    assert parse_reply(f"{turned}。\n\n内容：75分", POLLER).scores["内容"] is None
+    assert parse_reply(f"{turned}。\n\n最终评分：\n内容：75分", POLLER).scores["内容"] == 75

@@ -17,6 +17,7 @@ The rules, which decide where a reply is not clear:
   such block: two unmarked verdicts that differ are unscored.) Nor does it replace them
   if the judge says that it is the reader's (读者写道) or that it does not go by it.
 - What stands in quotation marks or behind > is no verdict, unless nothing else is.
+- Scores that stand before the names (80分给内容) count if every dimension has one.
 - A bare row of numbers counts only if it has exactly one a dimension.
 - A range, a bound, digits mixed with Han numerals (八十1分), a value off the scale or out
   of another total is unscored.
@@ -30,7 +31,13 @@ from dataclasses import dataclass, replace
 from shiyan.answers import split_thinking
 from shiyan.judging.expression import normalised, without_loops, without_scale
 from shiyan.judging.mention import FINAL, Block, agreed
-from shiyan.judging.prose import loose_block, number_row, section_blocks, without_quotations
+from shiyan.judging.prose import (
+    loose_block,
+    number_row,
+    scores_before_names,
+    section_blocks,
+    without_quotations,
+)
 from shiyan.judging.rubric import Rubric
 from shiyan.judging.structured import json_blocks, table_blocks
 
@@ -89,7 +96,11 @@ def parse_reply(reply: str, rubric: Rubric, *, is_cut: bool = False) -> Verdict:
     tables, rest = table_blocks(rest, rubric)
     rest = without_scale(rest, rubric)
     own = without_quotations(rest, rubric, is_scored=bool(blocks or tables))
-    found = [*blocks, *tables, *section_blocks(own, rubric, is_cut)]
+    found = [*blocks, *tables]
+    turned = [] if found else scores_before_names(own, rubric, is_cut)
+    if isinstance(turned, str):
+        return _unscored(rubric, turned)
+    found += turned or section_blocks(own, rubric, is_cut)
     if not any(block.readings() for block in found):
         found = section_blocks(rest, rubric, is_cut)
     blocks = _disputed(sorted(found, key=lambda block: block.start), text)

@@ -444,6 +444,56 @@ def _sentences(text: str, names: re.Pattern[str]) -> Iterator[str]:
             yield sentence
 
 
+_BEFORE_NAME = (
+    rf"(?:^|(?<=[，,；;、。\n]))[\s*\-•#>]*我?给?\s*"
+    rf"(?P<score>(?:{DIGITS}\s*{TO}\s*)?(?:{DIGITS}\s*(?:{UNIT}|/\s*\d+|%)?|{HAN}\s*分))"
+)
+_TO_NAME = r"[*_]*(?:[ \t]*(?:给|[（(|:：]|[-–—]+)[ \t]*|[ \t]+)[*_《【“]*"
+_LIKE_A_LIST = r"[*_]*\s*[，,、:：|\n]?\s*[*_《【“]*"
+"""Between scores and names that take turns from a reply's first score to its last name."""
+
+
+def scores_before_names(text: str, rubric: Rubric, is_cut: bool) -> list[Block] | str:
+    """80分给内容，81分给语言: each dimension's score before its name, or a complaint.
+
+    Read as others are, every score would go to the name before it.
+    """
+    if len(rubric.names) == 1:
+        return []
+    names, meaning = name_pattern(rubric)
+    named = rf"(?P<name>{names.pattern})(?:维度|方面)?{_CLOSERS}"
+    ends = r"(?=\s*(?:$|[，,；;、。\n]|[:：](?!\s*\d)))"
+    pairs = list(re.finditer(_BEFORE_NAME + _TO_NAME + named + ends, text, re.I))
+    if len(pairs) < 2:
+        pairs = list(re.finditer(_BEFORE_NAME + _LIKE_A_LIST + named + ends, text, re.I))
+        covered = "".join(pair.group() for pair in pairs)
+        if len(covered) < len(re.sub(r"\s*[，,；;、。\n]\s*", "", text)):
+            return []
+    said = {meaning[folded(pair["name"])]: pair["score"] for pair in pairs}
+    numbered = [pair["score"] for pair in pairs] == [str(n + 1) for n in range(len(pairs))]
+    if len(pairs) < 2 or numbered:
+        return []
+    has_more = re.search(rf"(?:{names.pattern}){_CLOSERS}\s*[:：=]\s*\d", text, re.I)
+    if len(said) == len(pairs) and set(said) >= set(rubric.names):
+        taken = pairs[-1].end()
+        later = section_blocks(masked(text[:taken]) + text[taken:], rubric, is_cut)
+        ends_at = [*(pair.start() for pair in pairs), len(text)][1:]
+        mentions = [
+            Mention(
+                str(meaning[folded(pair["name"])]),
+                read_score(pair["score"].strip(), 0, rubric),
+                _reason(text[pair.end() : end], []),
+            )
+            for pair, end in zip(pairs, ends_at, strict=True)
+        ]
+        known = [m for m in mentions if m.dimension in rubric.names]
+        return [Block(pairs[0].start(), known), *(later if has_more else [])]
+    first = names.search(text)
+    if first is not None and first.start() == pairs[0].start("name") and not has_more:
+        return "scores before the names, not one for each"
+    return []
+
+
 _ROW = re.compile(rf"\s*{DIGITS}\s*分?(?:\s*[，,、;；|/\s]\s*{DIGITS}\s*分?)*\s*[。.]?\s*")
 
 
