@@ -516,3 +516,23 @@ def test_what_comes_after_scores_before_the_names_is_read_too():
     assert set(parse_reply(f"{turned}。\n\n{lines('75分')}", POLLER).scores.values()) == {75}
     assert parse_reply(f"{turned}。\n\n内容：75分", POLLER).scores["内容"] is None
     assert parse_reply(f"{turned}。\n\n最终评分：\n内容：75分", POLLER).scores["内容"] == 75
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["：80分（不，应为75分）", "：80分，不对，75分", "：80分——更正：75分", "：9分（满分10分）",
+     "（满分20）：18", "（20分）：18分", "：负80分", "：8 0分", "：80分。不对，应该是75分",
+     "：9（满分10）"],
+)  # fmt: skip
+def test_a_corrected_or_foreign_number_is_not_the_score(told):
+    assert first_and_the_rest(f"内容{told}") == [None, *range(81, 88)]
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["：80分（满分100分）", "（满分100）：80", "（100分）：80分", "（15分）：80", "（15%）：80",
+     "：80分，不错", "：85分（更正为80分）", "：80分，不到90分",
+     "：80分（不够细）", "：80 2处没说到", "：80分。理由：满分10分的话是8分"],
+)  # fmt: skip
+def test_what_corrects_nothing_leaves_the_score(told):
+    assert first_and_the_rest(f"内容{told}") == [80, *range(81, 88)]

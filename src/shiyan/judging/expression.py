@@ -103,7 +103,7 @@ _END = (
     rf"|[ \t]+(?![ \t{_COUNTED}]))"
 )
 _FIRST = re.compile(
-    rf"(?P<sign>[-−])?(?:(?P<digits>{DIGITS})(?:\s*{UNIT}|(?P<percent>\s*%)|{_END})"
+    rf"(?P<sign>[-−]|负\s*)?(?:(?P<digits>{DIGITS})(?:\s*{UNIT}|(?P<percent>\s*%)|{_END})"
     rf"|(?P<han>{HAN})\s*{_POINT}(?=\s*(?:$|[^\w]|左右|[至到或改调降升]))"
     # 八十五 is a number by itself, 一 is not (一首好诗).
     r"|(?P<tens>[一二两三四五六七八九]?[十百][零一二三四五六七八九十]*)(?<=..)(?=\s*(?:$|\n|[，,。.；;)）、]))"
@@ -135,6 +135,17 @@ _CHANGE = re.compile(
     rf"\s*(?P<later>{_NUMBER})(?:\s*{UNIT})?",
     re.IGNORECASE,
 )
+_TOTAL = rf"(?:满分|上限)\s*(?:为|是|[:：=])?\s*(?P<total>{DIGITS})"
+OTHER_TOTAL = re.compile(_TOTAL)
+_TOTAL_ASIDE = re.compile(rf"[ \t]*+[（(\[，,]?[ \t]*+{_TOTAL}\s*分?\s*[)）\]]?")
+_CORRECTED = re.compile(
+    r"\s*+[（(，,。.；;—–\-]*\s*+(?:(?:不对?|错了?)[，,、。！!]+\s*(?:应该?)?[为是]?|(?:更正|修正|订正|纠正)(?![为成])"
+    rf"|应该?[为是])\s*[:：]?\s*{_NUMBER}\s*分?\s*[)）]?",
+    re.IGNORECASE,
+)
+"""80分（不，应为75分）: which of the two is meant is not for us to say."""
+_SPLIT = re.compile(rf"[ \t]+\d+\s*{UNIT}", re.IGNORECASE)
+"""8 0分"""
 _BOUND = re.compile(r"\s*(?:\+|±\s*\d+(?:\.\d+)?|分?(?:以上|以下|之上|之下|多分?|余分?))")
 
 _HAN_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
@@ -184,6 +195,9 @@ def read_score(text: str, start: int, rubric: Rubric) -> Reading | None:
     end = first.end()
     if first["full"]:
         return Reading(rubric.highest, None, end)
+    if first["digits"] and (split := _SPLIT.match(text, first.end("digits"))) is not None:
+        whole = text[start : split.end()].strip()
+        return Reading(None, f"{whole!r} is not one number", split.end())
     value = _number(first["digits"] or first["han"] or first["part"] or first["tens"])
     if value is None:
         return Reading(None, f"{first.group().strip()!r} is not one number", end)
@@ -201,6 +215,14 @@ def read_score(text: str, start: int, rubric: Rubric) -> Reading | None:
         if float(fraction["of"]) != rubric.highest:
             whole = text[start:end].strip()
             return Reading(None, f"{whole} is out of {fraction['of']}, not {rubric.highest:g}", end)
+    if (total := _TOTAL_ASIDE.match(text, end)) is not None:
+        end = total.end()
+        if float(total["total"]) != rubric.highest:
+            whole = text[start:end].strip()
+            return Reading(None, f"{whole} is out of {total['total']}, not {rubric.highest:g}", end)
+    if (corrected := _CORRECTED.match(text, end)) is not None:
+        told = " ".join(text[start : corrected.end()].split())
+        return Reading(None, f"two verdicts disagree ({told})", corrected.end())
     if (other := _RANGE.match(text, end) or _BETWEEN.match(text, end)) is not None:
         return Reading(None, f"a range ({text[start : other.end()].strip()})", other.end())
     if (aside := _ASIDE.match(text, end)) is not None:

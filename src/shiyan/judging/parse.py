@@ -20,7 +20,7 @@ The rules, which decide where a reply is not clear:
 - Scores that stand before the names (80分给内容) count if every dimension has one.
 - A bare row of numbers counts only if it has exactly one a dimension.
 - A range, a bound, digits mixed with Han numerals (八十1分), a value off the scale or out
-  of another total is unscored.
+  of another total, and one corrected at once (80分，不对，75分) is unscored.
 - Of a reply that was cut off, what stood whole counts; a number at the cut does not.
 """
 

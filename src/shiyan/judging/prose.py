@@ -10,6 +10,7 @@ from shiyan.judging.expression import (
     FINAL_WORD,
     HAN,
     IS_FINAL,
+    OTHER_TOTAL,
     SCORE_WORDS,
     TO,
     UNIT,
@@ -290,6 +291,10 @@ def _tight(text: str, at: int, name: str, rubric: Rubric, is_cut: bool) -> Menti
         words = SCORE_WORDS.match(text, lead.end())
         start = words.end() if words else lead.end()
         reading = _beside(text, start, rubric)
+        total = OTHER_TOTAL.search(text[at:start])
+        if reading is not None and total and float(total["total"]) != rubric.highest:
+            problem = f"out of {total['total']}, not {rubric.highest:g}"
+            reading = Reading(None, problem, reading.end)
         if reading is not None and not (is_cut and _ends_at_cut(text, reading)):
             is_final = IS_FINAL.search(text, at, start) is not None
             return Mention(name, reading, rung=FINAL if is_final else LABELLED)
@@ -303,7 +308,12 @@ def _beside(text: str, start: int, rubric: Rubric) -> Reading | None:
     if reading is None:
         return None
     colon = re.compile(r"\s*[)）\]】]+[*_`]*\s*[:：]\s*[*_`]*").match(text, reading.end)
-    return (read_score(text, colon.end(), rubric) if colon else None) or reading
+    own = read_score(text, colon.end(), rubric) if colon else None
+    if own is None or own.value is None or reading.value in (None, rubric.highest):
+        return own or reading
+    if own.value <= (reading.value or 0) and "%" not in text[start : reading.end]:
+        return Reading(None, f"out of {reading.value:g}, not {rubric.highest:g}", own.end)
+    return own
 
 
 def _ends_at_cut(text: str, reading: Reading) -> bool:
@@ -340,7 +350,7 @@ _FINAL_SCORE = re.compile(
 _FROM = rf"(?:(?!\d、){DIGITS}\s*分?\s*(?:{TO}|[和与]|and\b)\s*)?"
 _BARE_SCORE = re.compile(
     rf"(?<![\d.\w])(?:{_FROM}{DIGITS}|{HAN})\s*(?:{UNIT}|/|out of)"
-    rf"|(?<=[\u4e00-\u9fff])(?<![零〇一二两三四五六七八九十百]){_FROM}{DIGITS}\s*{UNIT}"
+    rf"|(?<=[\u4e00-\u9fff])(?<![负零〇一二两三四五六七八九十百]){_FROM}{DIGITS}\s*{UNIT}"
     rf"|(?<=[给打得评为是到]){HAN}\s*{UNIT}|(?<=[（(])\d{{2,3}}(?=\s*[)）])"
 )
 _NOT_GIVEN = re.compile(
