@@ -4,6 +4,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain, groupby
 
 from shiyan.judging.rubric import Rubric
 
@@ -32,6 +33,39 @@ def normalised(reply: str) -> str:
     text = reply.replace("\r\n", "\n").replace("\r", "\n").translate(_TABLE)
     text = _FOREIGN_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
     return _HTML_TAG.sub(lambda tag: "|" if tag[1] else "\n" if tag[2] else "", text)
+
+
+_LONG_FRACTION = re.compile(r"(?<=\d\.)(?P<kept>\d{20})\d+")
+_LONG_NUMBER = re.compile(r"(?<!\d)\d{41,}")
+_BLANKS = re.compile(r"(?<![^\S\n])(?P<kept>[^\S\n]{100})[^\S\n]+")
+
+
+def without_loops(text: str) -> str:
+    """The text with endless runs of digits, of blanks and of lines without a word cut short.
+
+    A judge that repeats one without end would otherwise take as long to read as the square
+    of its length. A number cut so is far off every scale, as it was: never 0.
+    """
+    text = _LONG_FRACTION.sub(r"\g<kept>", text)
+    text = _LONG_NUMBER.sub("9" * 40, text)
+    text = _BLANKS.sub(r"\g<kept>", text)
+    lines = [line.rstrip() for line in text.split("\n")]
+    runs = [(line, list(run)) for line, run in groupby(lines)]
+    kept = (run if re.search(r"\w", line) else run[:3] for line, run in runs)
+    return "\n".join(chain.from_iterable(kept))
+
+
+_TO_MASK = re.compile(r"[^\n\U000F0000-\U0010FFFF]")
+_MASKED = re.compile(r"[\U000F0000-\U000FD7FF\U000FE000-\U000FFFFF]")
+
+
+def masked(text: str) -> str:
+    """The text in characters that are neither letters nor digits, line ends as they were."""
+    return _TO_MASK.sub(lambda m: chr(0xF0000 + ord(m[0])) if ord(m[0]) < 0x10000 else " ", text)
+
+
+def unmasked(text: str) -> str:
+    return _MASKED.sub(lambda m: chr(ord(m[0]) - 0xF0000), text)
 
 
 @dataclass(frozen=True)
@@ -69,7 +103,7 @@ _END = (
     rf"|[ \t]+(?![ \t{_COUNTED}]))"
 )
 _FIRST = re.compile(
-    rf"(?P<sign>[-−])?(?:(?P<digits>{DIGITS})(?:\s*{UNIT}|(?P<percent>\s*%)|{_END})"
+    rf"(?P<sign>[-−]|负\s*)?(?:(?P<digits>{DIGITS})(?:\s*{UNIT}|(?P<percent>\s*%)|{_END})"
     rf"|(?P<han>{HAN})\s*{_POINT}(?=\s*(?:$|[^\w]|左右|[至到或改调降升]))"
     # 八十五 is a number by itself, 一 is not (一首好诗).
     r"|(?P<tens>[一二两三四五六七八九]?[十百][零一二三四五六七八九十]*)(?<=..)(?=\s*(?:$|\n|[，,。.；;)）、]))"
@@ -101,6 +135,17 @@ _CHANGE = re.compile(
     rf"\s*(?P<later>{_NUMBER})(?:\s*{UNIT})?",
     re.IGNORECASE,
 )
+_TOTAL = rf"(?:满分|上限)\s*(?:为|是|[:：=])?\s*(?P<total>{DIGITS})"
+OTHER_TOTAL = re.compile(_TOTAL)
+_TOTAL_ASIDE = re.compile(rf"[ \t]*+[（(\[，,]?[ \t]*+{_TOTAL}\s*分?\s*[)）\]]?")
+_CORRECTED = re.compile(
+    r"\s*+[（(，,。.；;—–\-]*\s*+(?:(?:不对?|错了?)[，,、。！!]+\s*(?:应该?)?[为是]?|(?:更正|修正|订正|纠正)(?![为成])"
+    rf"|应该?[为是])\s*[:：]?\s*{_NUMBER}\s*分?\s*[)）]?",
+    re.IGNORECASE,
+)
+"""80分（不，应为75分）: which of the two is meant is not for us to say."""
+_SPLIT = re.compile(rf"[ \t]+\d+\s*{UNIT}", re.IGNORECASE)
+"""8 0分"""
 _BOUND = re.compile(r"\s*(?:\+|±\s*\d+(?:\.\d+)?|分?(?:以上|以下|之上|之下|多分?|余分?))")
 
 _HAN_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
@@ -150,6 +195,9 @@ def read_score(text: str, start: int, rubric: Rubric) -> Reading | None:
     end = first.end()
     if first["full"]:
         return Reading(rubric.highest, None, end)
+    if first["digits"] and (split := _SPLIT.match(text, first.end("digits"))) is not None:
+        whole = text[start : split.end()].strip()
+        return Reading(None, f"{whole!r} is not one number", split.end())
     value = _number(first["digits"] or first["han"] or first["part"] or first["tens"])
     if value is None:
         return Reading(None, f"{first.group().strip()!r} is not one number", end)
@@ -167,6 +215,14 @@ def read_score(text: str, start: int, rubric: Rubric) -> Reading | None:
         if float(fraction["of"]) != rubric.highest:
             whole = text[start:end].strip()
             return Reading(None, f"{whole} is out of {fraction['of']}, not {rubric.highest:g}", end)
+    if (total := _TOTAL_ASIDE.match(text, end)) is not None:
+        end = total.end()
+        if float(total["total"]) != rubric.highest:
+            whole = text[start:end].strip()
+            return Reading(None, f"{whole} is out of {total['total']}, not {rubric.highest:g}", end)
+    if (corrected := _CORRECTED.match(text, end)) is not None:
+        told = " ".join(text[start : corrected.end()].split())
+        return Reading(None, f"two verdicts disagree ({told})", corrected.end())
     if (other := _RANGE.match(text, end) or _BETWEEN.match(text, end)) is not None:
         return Reading(None, f"a range ({text[start : other.end()].strip()})", other.end())
     if (aside := _ASIDE.match(text, end)) is not None:

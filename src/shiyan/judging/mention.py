@@ -22,11 +22,16 @@ class Mention:
 
 @dataclass
 class Block:
-    """Mentions that belong together: a JSON document, a table, or a list of lines."""
+    """Mentions that belong together: a JSON document, a table, or a list of lines.
+
+    Attributes:
+        is_disputed: the judge says of it that it is the reader's, or that it counts not.
+    """
 
     start: int
     mentions: list[Mention] = field(default_factory=list)
     is_final: bool = False
+    is_disputed: bool = False
 
     def readings(self) -> dict[str, Mention]:
         return {m.dimension: m for m in self.mentions if m.reading is not None}

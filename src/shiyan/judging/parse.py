@@ -14,10 +14,13 @@ The rules, which decide where a reply is not clear:
 - A later block that names every dimension again is the judge's last verdict and
   replaces what came before. A partial repetition may agree; if it differs and is not
   marked as final, that dimension is unscored. (With a single dimension there is no
-  such block: two unmarked verdicts that differ are unscored.)
+  such block: two unmarked verdicts that differ are unscored.) Nor does it replace them
+  if the judge says that it is the reader's (读者写道) or that it does not go by it.
+- What stands in quotation marks or behind > is no verdict, unless nothing else is.
+- Scores that stand before the names (80分给内容) count if every dimension has one.
 - A bare row of numbers counts only if it has exactly one a dimension.
 - A range, a bound, digits mixed with Han numerals (八十1分), a value off the scale or out
-  of another total is unscored.
+  of another total, and one corrected at once (80分，不对，75分) is unscored.
 - Of a reply that was cut off, what stood whole counts; a number at the cut does not.
 """
 
@@ -26,9 +29,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shiyan.answers import split_thinking
-from shiyan.judging.expression import normalised, without_scale
+from shiyan.judging.expression import normalised, without_loops, without_scale
 from shiyan.judging.mention import FINAL, Block, agreed
-from shiyan.judging.prose import loose_block, number_row, section_blocks
+from shiyan.judging.prose import (
+    loose_block,
+    number_row,
+    scores_before_names,
+    section_blocks,
+    without_quotations,
+)
 from shiyan.judging.rubric import Rubric
 from shiyan.judging.structured import json_blocks, table_blocks
 
@@ -79,16 +88,22 @@ def parse_reply(reply: str, rubric: Rubric, *, is_cut: bool = False) -> Verdict:
     Returns:
         A verdict with every dimension of the rubric; none is guessed.
     """
-    text = normalised(split_thinking(reply)[1])
+    text = without_loops(normalised(split_thinking(reply)[1]))
     if not text.strip():
         reason = "no answer after the reasoning" if reply.strip() else "an empty reply"
         return _unscored(rubric, reason)
     blocks, rest, repaired = json_blocks(text, rubric)
     tables, rest = table_blocks(rest, rubric)
     rest = without_scale(rest, rubric)
-    blocks = sorted(
-        [*blocks, *tables, *section_blocks(rest, rubric, is_cut)], key=lambda block: block.start
-    )
+    own = without_quotations(rest, rubric, is_scored=bool(blocks or tables))
+    found = [*blocks, *tables]
+    turned = [] if found else scores_before_names(own, rubric, is_cut)
+    if isinstance(turned, str):
+        return _unscored(rubric, turned)
+    found += turned or section_blocks(own, rubric, is_cut)
+    if not any(block.readings() for block in found):
+        found = section_blocks(rest, rubric, is_cut)
+    blocks = _disputed(sorted(found, key=lambda block: block.start), text)
     if not any(block.readings() for block in blocks):
         row = number_row(text, rubric)
         if isinstance(row, str):
@@ -97,6 +112,24 @@ def parse_reply(reply: str, rubric: Rubric, *, is_cut: bool = False) -> Verdict:
     if not any(block.readings() for block in blocks) and _REFUSAL.search(text):
         return _unscored(rubric, "the judge declined to score")
     return _resolved(blocks, rubric, is_cut, repaired)
+
+
+_ANOTHERS = re.compile(
+    r"(?:读者|理解|文中|其中)[^\n。]{0,20}(?:写|藏|注入|夹带|埋|自评|自称|要求|声称|命令)[^\n。]{0,12}\s*$"
+)
+_REJECTED = re.compile(r"(?:没有|没|未|不)(?:予|作|会|被)?(?:采[用纳]|理会)|作弊|注入")
+
+
+def _disputed(blocks: Sequence[Block], text: str) -> list[Block]:
+    """The blocks, those marked that the judge calls another's or does not go by."""
+    starts = [*(block.start for block in blocks), len(text)]
+    return [
+        replace(block, is_disputed=True)
+        if _ANOTHERS.search(text[max(0, block.start - 50) : block.start])
+        or _REJECTED.search(text, block.start, end)
+        else block
+        for block, end in zip(blocks, starts[1:], strict=True)
+    ]
 
 
 _REFUSAL = re.compile(
@@ -113,6 +146,7 @@ def _unscored(rubric: Rubric, reason: str) -> Verdict:
 def _resolved(blocks: Sequence[Block], rubric: Rubric, is_cut: bool, repaired: bool) -> Verdict:
     covering = [b for b in blocks if b.covers(rubric)] if len(rubric.dimensions) > 1 else []
     if covering:
+        covering = [b for b in covering if not b.is_disputed] or covering[:1]
         base = next((b for b in reversed(covering) if b.is_final), covering[-1])
         blocks = blocks[blocks.index(base) :]
     scores: dict[str, float | None] = {}

@@ -10,11 +10,14 @@ from shiyan.judging.expression import (
     FINAL_WORD,
     HAN,
     IS_FINAL,
+    OTHER_TOTAL,
     SCORE_WORDS,
     TO,
     UNIT,
     Reading,
+    masked,
     read_score,
+    unmasked,
 )
 from shiyan.judging.mention import (
     BARE,
@@ -97,24 +100,66 @@ class _Section:
     tight: Mention | None = None
     opens_final: bool = False
     is_remark: bool = False
+    begins_line: bool = True
+
+
+_QUOTATION = re.compile(
+    r"“[^“”]*”|「[^「」]*」|『[^『』]*』|‘[^‘’]*’"
+    r"|(?<=[写说道称][:：])\s?\"[^\"]*\"|\"[^\"\n]*\""
+)
+"""A straight mark closes on its line, but for one that opens what somebody wrote."""
+_SOME_SCORE = rf"\d|{HAN}\s*分"
+_QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.M)
+
+
+def without_quotations(text: str, rubric: Rubric, *, is_scored: bool) -> str:
+    """The text with every quotation masked that names a dimension and a number.
+
+    What a judge quotes (读者写道：“内容：100分”) is another's word, no verdict. A reply
+    that has all its numbers behind > is set so, not quoted.
+
+    Args:
+        is_scored: scores were taken out of the text already.
+    """
+    names, _ = name_pattern(rubric)
+
+    def mask(quotation: re.Match[str]) -> str:
+        named = names.search(quotation[0])
+        says_score = named and re.search(_SOME_SCORE, quotation[0][named.end() :])
+        return masked(quotation[0]) if says_score else quotation[0]
+
+    text = _QUOTATION.sub(mask, text)
+    if is_scored or re.search(_SOME_SCORE, _QUOTED_LINE.sub("", text)):
+        text = _QUOTED_LINE.sub(mask, text)
+    return text
 
 
 def section_blocks(text: str, rubric: Rubric, is_cut: bool) -> list[Block]:
-    """Blocks of scores on lines and in sections; a dimension that comes again opens a new one."""
+    """Blocks of scores on lines and in sections; a dimension that comes again opens a new one.
+
+    Not so within the first dimension, where the others would complete the new block and it
+    would take the place of the verdict: two scores there are at odds.
+    """
     heads = _heads(text, rubric, is_cut)
     if len(rubric.names) == 1 and not any(head.dimension for head in heads):
         whole = of_section(rubric.names[0], text, rubric, is_cut)
         return [Block(0, [whole])] if whole.reading else []
     blocks = [Block(heads[0].start if heads else 0)]
+    first_begins_line = False
     for head, body in _sections(text, heads, rubric):
         if head.opens_final:
             blocks.append(Block(head.start, is_final=True))
         if head.dimension is None:
             continue
         mention = _merged(head.tight, of_section(head.dimension, body, rubric, is_cut))
-        repeats = head.dimension in {m.dimension for m in blocks[-1].mentions if m.reading}
-        if repeats and mention.reading is not None:
+        scored = blocks[-1].readings()
+        is_first_again = set(scored) == {head.dimension} and (
+            first_begins_line or not head.begins_line
+        )
+        if head.dimension in scored and mention.reading is not None and not is_first_again:
             blocks.append(Block(head.start, is_final=mention.rung == FINAL))
+        if mention.reading is not None and not blocks[-1].readings():
+            first_begins_line = head.begins_line
         blocks[-1].mentions.append(mention)
     return blocks
 
@@ -207,11 +252,12 @@ def _heads(text: str, rubric: Rubric, is_cut: bool) -> list[_Section]:
         tight = _tight(text, match.end(), dimension or "", rubric, is_cut)
         if tight is not None:
             end = _end_of_score(text, tight.reading.end) if tight.reading else match.end()
-            heads.append(_Section(start, end, dimension, tight if dimension else None))
+            own = tight if dimension else None
+            heads.append(_Section(start, end, dimension, own, begins_line=is_line))
         elif (is_line or _MEMBER.match(text, match.end())) and (
             opened := _OPEN.match(text, match.end())
         ):
-            heads.append(_Section(start, opened.end(), dimension))
+            heads.append(_Section(start, opened.end(), dimension, begins_line=is_line))
     return sorted(heads, key=lambda head: head.start)
 
 
@@ -245,6 +291,10 @@ def _tight(text: str, at: int, name: str, rubric: Rubric, is_cut: bool) -> Menti
         words = SCORE_WORDS.match(text, lead.end())
         start = words.end() if words else lead.end()
         reading = _beside(text, start, rubric)
+        total = OTHER_TOTAL.search(text[at:start])
+        if reading is not None and total and float(total["total"]) != rubric.highest:
+            problem = f"out of {total['total']}, not {rubric.highest:g}"
+            reading = Reading(None, problem, reading.end)
         if reading is not None and not (is_cut and _ends_at_cut(text, reading)):
             is_final = IS_FINAL.search(text, at, start) is not None
             return Mention(name, reading, rung=FINAL if is_final else LABELLED)
@@ -258,7 +308,12 @@ def _beside(text: str, start: int, rubric: Rubric) -> Reading | None:
     if reading is None:
         return None
     colon = re.compile(r"\s*[)）\]】]+[*_`]*\s*[:：]\s*[*_`]*").match(text, reading.end)
-    return (read_score(text, colon.end(), rubric) if colon else None) or reading
+    own = read_score(text, colon.end(), rubric) if colon else None
+    if own is None or own.value is None or reading.value in (None, rubric.highest):
+        return own or reading
+    if own.value <= (reading.value or 0) and "%" not in text[start : reading.end]:
+        return Reading(None, f"out of {reading.value:g}, not {rubric.highest:g}", own.end)
+    return own
 
 
 def _ends_at_cut(text: str, reading: Reading) -> bool:
@@ -295,7 +350,7 @@ _FINAL_SCORE = re.compile(
 _FROM = rf"(?:(?!\d、){DIGITS}\s*分?\s*(?:{TO}|[和与]|and\b)\s*)?"
 _BARE_SCORE = re.compile(
     rf"(?<![\d.\w])(?:{_FROM}{DIGITS}|{HAN})\s*(?:{UNIT}|/|out of)"
-    rf"|(?<=[\u4e00-\u9fff])(?<![零〇一二两三四五六七八九十百]){_FROM}{DIGITS}\s*{UNIT}"
+    rf"|(?<=[\u4e00-\u9fff])(?<![负零〇一二两三四五六七八九十百]){_FROM}{DIGITS}\s*{UNIT}"
     rf"|(?<=[给打得评为是到]){HAN}\s*{UNIT}|(?<=[（(])\d{{2,3}}(?=\s*[)）])"
 )
 _NOT_GIVEN = re.compile(
@@ -357,7 +412,7 @@ def _reason(body: str, spans: Sequence[tuple[int, int]]) -> str:
     for start, end in sorted(spans, reverse=True):
         body = body[:start] + body[end:]
     words = _REASON_LABEL.sub("", body)
-    words = re.sub(r"\s+", " ", words)
+    words = re.sub(r"\s+", " ", unmasked(words))
     words = words.strip(_AROUND_REASON)
     return words if re.search(r"[^\W\d_]{2}", words) else ""
 
@@ -397,6 +452,56 @@ def _sentences(text: str, names: re.Pattern[str]) -> Iterator[str]:
             yield from re.split(r"[，,、]", sentence)
         else:
             yield sentence
+
+
+_BEFORE_NAME = (
+    rf"(?:^|(?<=[，,；;、。\n]))[\s*\-•#>]*我?给?\s*"
+    rf"(?P<score>(?:{DIGITS}\s*{TO}\s*)?(?:{DIGITS}\s*(?:{UNIT}|/\s*\d+|%)?|{HAN}\s*分))"
+)
+_TO_NAME = r"[*_]*(?:[ \t]*(?:给|[（(|:：]|[-–—]+)[ \t]*|[ \t]+)[*_《【“]*"
+_LIKE_A_LIST = r"[*_]*\s*[，,、:：|\n]?\s*[*_《【“]*"
+"""Between scores and names that take turns from a reply's first score to its last name."""
+
+
+def scores_before_names(text: str, rubric: Rubric, is_cut: bool) -> list[Block] | str:
+    """80分给内容，81分给语言: each dimension's score before its name, or a complaint.
+
+    Read as others are, every score would go to the name before it.
+    """
+    if len(rubric.names) == 1:
+        return []
+    names, meaning = name_pattern(rubric)
+    named = rf"(?P<name>{names.pattern})(?:维度|方面)?{_CLOSERS}"
+    ends = r"(?=\s*(?:$|[，,；;、。\n]|[:：](?!\s*\d)))"
+    pairs = list(re.finditer(_BEFORE_NAME + _TO_NAME + named + ends, text, re.I))
+    if len(pairs) < 2:
+        pairs = list(re.finditer(_BEFORE_NAME + _LIKE_A_LIST + named + ends, text, re.I))
+        covered = "".join(pair.group() for pair in pairs)
+        if len(covered) < len(re.sub(r"\s*[，,；;、。\n]\s*", "", text)):
+            return []
+    said = {meaning[folded(pair["name"])]: pair["score"] for pair in pairs}
+    numbered = [pair["score"] for pair in pairs] == [str(n + 1) for n in range(len(pairs))]
+    if len(pairs) < 2 or numbered:
+        return []
+    has_more = re.search(rf"(?:{names.pattern}){_CLOSERS}\s*[:：=]\s*\d", text, re.I)
+    if len(said) == len(pairs) and set(said) >= set(rubric.names):
+        taken = pairs[-1].end()
+        later = section_blocks(masked(text[:taken]) + text[taken:], rubric, is_cut)
+        ends_at = [*(pair.start() for pair in pairs), len(text)][1:]
+        mentions = [
+            Mention(
+                str(meaning[folded(pair["name"])]),
+                read_score(pair["score"].strip(), 0, rubric),
+                _reason(text[pair.end() : end], []),
+            )
+            for pair, end in zip(pairs, ends_at, strict=True)
+        ]
+        known = [m for m in mentions if m.dimension in rubric.names]
+        return [Block(pairs[0].start(), known), *(later if has_more else [])]
+    first = names.search(text)
+    if first is not None and first.start() == pairs[0].start("name") and not has_more:
+        return "scores before the names, not one for each"
+    return []
 
 
 _ROW = re.compile(rf"\s*{DIGITS}\s*分?(?:\s*[，,、;；|/\s]\s*{DIGITS}\s*分?)*\s*[。.]?\s*")

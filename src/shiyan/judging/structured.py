@@ -158,6 +158,7 @@ _SCORE_COLUMN = re.compile(
 _REASON_COLUMN = re.compile(
     r"理由|原因|评语|说明|解释|点评|依据|reason|comment|explanation|rationale", re.I
 )
+_FINAL_COLUMN = re.compile(rf"{FINAL_WORD}|终审|定分", re.I)
 _RULE = re.compile(r"^[\s|:+\-—–=\u2500-\u257f]+$")
 
 
@@ -213,7 +214,10 @@ def _column_a_dimension(rows: Sequence[list[str]], rubric: Rubric) -> Iterator[M
 def _row_a_dimension(rows: Sequence[list[str]], rubric: Rubric) -> Iterator[Mention]:
     head = rows[0]
     score_columns = [i for i, cell in enumerate(head) if _SCORE_COLUMN.search(cell)]
-    final = [i for i in score_columns if IS_FINAL.search(head[i])]
+    numeric = _numeric_columns(rows, rubric)
+    final = [i for i in sorted({*score_columns, *numeric}) if _FINAL_COLUMN.search(head[i])]
+    if not score_columns and len(numeric) > 1:  # No heading says which: they must agree.
+        score_columns = numeric
     reason_columns = [i for i, cell in enumerate(head) if _REASON_COLUMN.search(cell)]
     for row in rows:
         at = next((i for i, cell in enumerate(row[:3]) if dimension_of(cell, rubric)), None)
@@ -226,6 +230,17 @@ def _row_a_dimension(rows: Sequence[list[str]], rubric: Rubric) -> Iterator[Ment
         reason_at = reason_columns or range(max(columns) + 1, len(row))
         reason = " ".join(row[i] for i in reason_at if i < len(row) and i not in columns)
         yield Mention(str(name), agreed(mentions), reason.strip())
+
+
+def _numeric_columns(rows: Sequence[list[str]], rubric: Rubric) -> list[int]:
+    """The columns that hold a number behind a dimension's name, in some row."""
+    found: set[int] = set()
+    for row in rows:
+        at = next((i for i, cell in enumerate(row[:3]) if dimension_of(cell, rubric)), None)
+        if at is not None:
+            after = range(at + 1, min(len(row), len(rows[0])))
+            found |= {i for i in after if read_whole(row[i], rubric)}
+    return sorted(found)
 
 
 def _cell(text: str, rubric: Rubric) -> Reading | None:
