@@ -117,7 +117,9 @@ def test_all_generators_are_only_those_that_have_the_temperatures_compared():
             assert written_in(poems, setting.test) == {("a", degree): 4, ("c", degree): 4}
     of_two = {p: q for p, q in poems.items() if not q.generation or q.generation.generator != "c"}
     found = Protocol.of(of_two, halves(of_two)).of_kind("temperature")
-    assert {s.generator for s in found} == {"a"}
+    assert {s.generator for s in found} == {EVERYBODY, "a"}
+    for setting in found:
+        assert {whose for whose, _ in written_in(of_two, setting.test)} == {"a"}
 
 
 def test_temperatures_of_several_prompts_are_compared_on_the_prompts_that_have_them():

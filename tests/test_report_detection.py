@@ -290,7 +290,8 @@ def test_tables_of_temperatures_compare_the_same_generators():
 
 def test_of_one_generator_with_temperatures_it_is_told_which():
     all_of_them, each = temperatures(at_temperatures(a=[1.0, 0.7], b=[1.0]))
-    assert not all_of_them.rows
+    assert "All generators: a; without b, of whom a temperature is not there." in all_of_them.notes
+    assert {row["LLM"] for row in cells(all_of_them)} == {10}
     assert {row["generator"] for row in cells(each)} == {"a"}
 
 

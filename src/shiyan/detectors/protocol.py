@@ -138,13 +138,13 @@ def _temperatures(
 ) -> Iterator[tuple[str, tuple[str, ...], list[Setting]]]:
     """(lesson, its poems, settings) from each temperature to each (Tables 5 and 6).
 
-    On P1, as in the paper, where it is there. Over all generators where two or more wrote
-    at the temperatures, and then over these alone.
+    On P1, as in the paper, where it is there. Over all generators that wrote at the
+    temperatures (the same as its own where there is one), and then over each.
     """
     human = [poem.poem_id for poem in poems if poem.generation is None]
     by_generator = {g: _comparable(cells) for g, cells in sorted(_by_temperature(poems).items())}
     several = {g: written for g, written in by_generator.items() if written}
-    whose = {EVERYBODY: _comparable(several.values())} if len(several) > 1 else {}
+    whose = {EVERYBODY: _comparable(several.values())} if several else {}
     for generator, written in (whose | several).items():
         tests = {t: _of_fold((*human, *ids), folds, "test") for t, ids in written.items()}
         for trained_on in written:
