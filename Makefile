@@ -11,6 +11,8 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 export PYTHONUTF8 := 1
+# Files of tests are independent: each goes to a free process, those that take longest first.
+PYTEST := pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # A venv of the caller's must not shine through.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 
@@ -36,11 +38,11 @@ lint: setup
 	mypy
 
 check: lint
-	pytest -m "not slow"
+	$(PYTEST) -m "not (dvc or mlflow or model or training)"
 
 test: lint
 	@shiyan models fetch
-	pytest
+	$(PYTEST)
 
 ui: setup
 	@shiyan ui

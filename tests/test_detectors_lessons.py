@@ -16,6 +16,8 @@ from shiyan.detectors.trained import train_detectors, train_lessons
 from shiyan.errors import UserError
 from shiyan.work import WorkCache
 
+pytestmark = pytest.mark.training
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

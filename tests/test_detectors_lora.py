@@ -24,6 +24,8 @@ from shiyan.detectors.trained import train_detectors
 from shiyan.errors import UserError
 from shiyan.work import WorkCache
 
+pytestmark = pytest.mark.training
+
 TINY = ScratchEncoderParams(kind="scratch", layers=1, hidden=16, heads=2)
 LORA = {
     "name": "lora_tiny",

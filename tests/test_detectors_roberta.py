@@ -30,6 +30,8 @@ from shiyan.detectors.trained import train_detectors
 from shiyan.errors import UserError
 from shiyan.work import WorkCache
 
+pytestmark = pytest.mark.training
+
 BUGS = Path(__file__).resolve().parents[2] / "shared/cases/bugs"
 TINY = ScratchEncoderParams(kind="scratch", layers=1, hidden=16, heads=2)
 RECIPE = Recipe(

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MODEL = "qwen2.5-coder-0.5b"
 ASKED = 12
 
-pytestmark = pytest.mark.pipeline
+pytestmark = pytest.mark.model
 
 
 @pytest.fixture

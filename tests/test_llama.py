@@ -45,7 +45,7 @@ def test_what_is_no_model_is_told_in_one_sentence(tmp_path):
         LlamaServer("bad", path, slots=1, context=256)
 
 
-@pytest.mark.pipeline
+@pytest.mark.model
 def test_a_local_model_is_served_on_loopback_with_neutral_sampling(model):
     import urllib.request
 
@@ -76,7 +76,7 @@ def _neutral() -> dict:
     return NEUTRAL_SAMPLING
 
 
-@pytest.mark.pipeline
+@pytest.mark.model
 def test_a_port_in_use_is_told_in_one_sentence(model):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -86,7 +86,7 @@ def test_a_port_in_use_is_told_in_one_sentence(model):
             LlamaServer(NAME, model, slots=1, context=256, port=port)
 
 
-@pytest.mark.pipeline
+@pytest.mark.model
 def test_a_schema_holds_a_reply_to_its_shape(params, tmp_path):
     """By grammar: also a small model cannot leave the keys or the scale."""
     import dataclasses
@@ -106,7 +106,7 @@ def test_a_schema_holds_a_reply_to_its_shape(params, tmp_path):
     assert 0 <= told["内容"][SCORE] <= 100
 
 
-@pytest.mark.pipeline
+@pytest.mark.model
 def test_a_killed_server_is_told_and_finished_replies_are_kept(params, tmp_path):
     with Chat(NAME, params, cache=WorkCache(tmp_path), at_once=1) as chat:
         assert isinstance(chat.ask(request("你好")), ChatReply)
@@ -117,7 +117,7 @@ def test_a_killed_server_is_told_and_finished_replies_are_kept(params, tmp_path)
         assert chat.kept(request("你好")) is not None
 
 
-@pytest.mark.pipeline
+@pytest.mark.model
 def test_a_prompt_above_the_context_is_a_failure_and_not_cut(params, tmp_path):
     small = params.model_copy(update={"context": 256})
     with Chat(NAME, small, cache=WorkCache(tmp_path), at_once=1) as chat:
@@ -137,7 +137,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.pipeline
+@pytest.mark.model
 def test_no_server_outlives_a_parent_that_is_killed(model):
     parent = subprocess.Popen(
         [sys.executable, "-c", ORPHAN, str(model)],

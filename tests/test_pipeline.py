@@ -29,7 +29,7 @@ STAGES = [
 ]
 CI = ("如梦令", "浣溪沙", "忆江南", "卜算子")
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.dvc, pytest.mark.model]
 
 
 def environment(project: Path) -> dict[str, str]:

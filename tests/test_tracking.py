@@ -26,6 +26,8 @@ from shiyan.notes import (
 )
 from shiyan.stage import with_note
 
+pytestmark = pytest.mark.mlflow
+
 ROOT = Path(__file__).resolve().parent.parent
 CASE = ROOT.parent / "shared/cases/bugs/54-mlflow-names-and-params"
 LOCK = """schema: '2.0'

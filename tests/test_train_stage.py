@@ -8,12 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from detector_fakes import halves, human, pairs
 from omegaconf import OmegaConf
 
 from shiyan.config import PathsParams
 from shiyan.jsonl import read_records, write_records
 from shiyan.records import DetectorScore
+
+pytestmark = pytest.mark.training
 
 ROOT = Path(__file__).resolve().parent.parent
 PARAMS = OmegaConf.load(ROOT / "params.yaml")

@@ -65,7 +65,7 @@ def test_broken_params_do_not_keep_the_pages_shut(project, capsys):
     assert "not valid YAML" in capsys.readouterr().err
 
 
-@pytest.mark.pipeline
+@pytest.mark.mlflow
 def test_the_pages_show_a_failed_run_and_the_server_ends_with_the_command(project):
     failed = (
         "from shiyan.notes import OpenNote; OpenNote('judge').end('failed', 'the server said no')"

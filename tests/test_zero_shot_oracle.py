@@ -24,7 +24,7 @@ FAST, SAME = (SMALL, BIG), (SMALL, SMALL)
 LASTDE = {"open_source_3_10n_5": (3, 10, 5), "closed_source_3_1n_15": (3, 1, 15)}
 
 pytestmark = [
-    pytest.mark.pipeline,
+    pytest.mark.model,
     pytest.mark.skipif(not ORACLE.exists(), reason="the shared reference values are not here"),
     pytest.mark.skipif(
         not all(
