@@ -30,7 +30,7 @@ import numpy as np
 from shiyan.errors import UserError
 from shiyan.jsonl import replacing
 from shiyan.judging.agreement import Floats, krippendorff_alpha, spearman
-from shiyan.judging.prompts import BASELINE
+from shiyan.judging.prompts import BASELINE, FAILED_AGAIN
 from shiyan.judging.rubric import CI_QUALITY, Rubric
 from shiyan.metrics import Draws, Estimate, Sampled
 from shiyan.records import HumanRating, Judgment, Understanding
@@ -61,8 +61,6 @@ NO_NEUTRAL_JUDGE = (
 READINGS, PROBES, QUALITY = "readings", "probes", "quality"
 """What was judged."""
 TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
-FAILED_AGAIN = "; asked again: "
-"""Between what a reply lacks and the failure of the request that asked for it again."""
 
 
 @dataclass(frozen=True)
