@@ -29,7 +29,7 @@ import numpy as np
 
 from shiyan.errors import UserError
 from shiyan.jsonl import replacing
-from shiyan.judging.agreement import Floats, krippendorff_alpha, spearman
+from shiyan.judging.agreement import ALL_THE_SAME, Floats, krippendorff_alpha, spearman
 from shiyan.judging.prompts import BASELINE, FAILED_AGAIN
 from shiyan.judging.rubric import CI_QUALITY, Rubric
 from shiyan.metrics import Draws, Estimate, Sampled
@@ -52,7 +52,6 @@ Means = dict[str, dict[str, Any]]
 """Dimension (and Avg) -> the estimate of its mean."""
 
 NOT_BOTH = "no item was scored by both"
-ALL_THE_SAME = "every rating is the same: agreement by chance cannot be told from any other"
 NO_NEUTRAL_JUDGE = (
     "no reading of its own family, or none of another, was scored by it and by a judge of "
     "neither family: who favours whom cannot be told"
