@@ -115,13 +115,6 @@ def _ceil(value: float) -> int:
     return math.ceil(value - 1e-9)
 
 
-def jaccard(a: str, b: str) -> float:
-    """How alike two texts are: 0 … 1; two texts without characters are not alike at all."""
-    first, second = grams(a), grams(b)
-    union = len(first | second)
-    return len(first & second) / union if union else 0.0
-
-
 def copies(families: Sequence[Sequence[str]]) -> list[str]:
     """One sentence a family, e.g. '4 copies of 1 poem: p1, p2, p3, p4'."""
     return [f"{len(family)} copies of 1 poem: {', '.join(family)}" for family in families]
