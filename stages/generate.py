@@ -18,7 +18,7 @@ def main() -> None:
     write_records(paths.generated, made.poems)
     write_records(paths.replies, made.replies)
     write_records(paths.understandings, made.understandings)
-    metrics = run.metrics(work, made)
+    metrics = report.metrics(work, made)
     for sentence in report.told(metrics["without_poems"]):
         sys.stderr.write(f"notice: {sentence}\n")
     write_metrics(paths.generate_metrics, metrics)

@@ -15,7 +15,7 @@ from shiyan.jsonl import read_records, write_records
 from shiyan.judging.evaluate import Evaluation, checked, write_error_table
 from shiyan.judging.judge import judge, made
 from shiyan.judging.plan import plan, read_material
-from shiyan.judging.probes import evaluate_probes
+from shiyan.judging.probe_results import evaluate_probes
 from shiyan.judging.quality import evaluate_quality
 from shiyan.judging.rubric import RUBRICS
 from shiyan.metrics import write_metrics

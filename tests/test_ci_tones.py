@@ -3,7 +3,7 @@
 import pytest
 from ci_fakes import LEVEL, OBLIQUE
 
-from shiyan.ci.form import simplified
+from shiyan.chinese import simplified
 from shiyan.ci.rhyme import check_rhymes
 from shiyan.ci.tones import ToneTable, load_tones
 

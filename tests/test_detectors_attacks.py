@@ -6,6 +6,7 @@ import pytest
 from detector_fakes import halves, human, noisy, pairs, scored, written
 from fakes import says, serving
 
+from shiyan.chinese import traditional
 from shiyan.config import AttackParams
 from shiyan.detectors.attacks import (
     DROPS,
@@ -17,7 +18,6 @@ from shiyan.detectors.attacks import (
     line_breaks_removed,
     paraphrased,
     punctuation_removed,
-    traditional,
     traditional_and_back,
     unmet_prompts,
     victims_of,

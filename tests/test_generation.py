@@ -209,7 +209,7 @@ def test_attempts_are_bounded_and_what_fails_is_a_reply_with_a_reason(tmp_path):
     (reply,) = made.replies
     assert (reply.outcome, reply.missing_reason, reply.attempts) == ("missing", "title_only", 3)
     assert made.poems == []
-    counts = run.metrics(work, made)["poems"]["llm"]["P1"]
+    counts = report.metrics(work, made)["poems"]["llm"]["P1"]
     assert counts["asked"] == 1
     assert counts["kept"] == 0
     assert counts["missing"] == {"title_only": 1}
@@ -231,7 +231,7 @@ def test_a_filtered_request_is_not_asked_again(tmp_path):
     (reply,) = made.replies
     assert reply.missing_reason == "filtered"
     assert "blocked" in reply.missing_detail
-    counts = run.metrics(work, made)["poems"]["llm"]["P1"]
+    counts = report.metrics(work, made)["poems"]["llm"]["P1"]
     assert counts["failed_requests"] == {"filtered": 1}
 
 
@@ -309,7 +309,7 @@ def test_how_well_asked_counts_were_kept(tmp_path):
         return says(next(r for name, r in replies.items() if f"题{name[1]}" in asked))
 
     made, work, _ = carried_out(tmp_path, answer, human, prompts=["P6", "P7", "P8"])
-    table = run.metrics(work, made)["structure"]["llm"]
+    table = report.metrics(work, made)["structure"]["llm"]
     assert list(table) == ["P6", "P7", "P8"]
     assert set(table["P6"]) == {"stanzas_kept", "stanzas_difference"}
     assert set(table["P7"]) == {"lines_kept", "lines_difference"}
@@ -437,7 +437,7 @@ def test_a_constructed_reading_belongs_to_another_poem(tmp_path):
         assert (item.poem_id, reader) == (poem_id, "llm")
         assert other != poem_id
         assert item.text == text_of[other] != text_of[poem_id]
-    assert run.metrics(work, made)["understandings"]["constructed"] == 3
+    assert report.metrics(work, made)["understandings"]["constructed"] == 3
     kinds = Counter(reply.kind for reply in made.replies)
     assert kinds == {"poem": 6, "understanding": 3}
 
@@ -497,7 +497,7 @@ def test_a_cut_reading_is_kept_and_flagged(tmp_path):
     )
     (reply,) = (r for r in made.replies if r.kind == "understanding")
     assert reply.flags == ("truncated",)
-    assert run.metrics(work, made)["understandings"]["by_reader"]["llm"]["truncated"] == 1
+    assert report.metrics(work, made)["understandings"]["by_reader"]["llm"]["truncated"] == 1
 
 
 def test_a_ci_is_never_called_a_modern_poem():

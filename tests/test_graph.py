@@ -82,6 +82,7 @@ OWNERS = {
     "mlflow": {"tracking"},
     "jsonlines": {"jsonl"},
     "openai": {"chat"},
+    "opencc": {"chinese"},
     "hydra": {"composition"},
     "xllamacpp": {"llama"},
 }

@@ -14,13 +14,12 @@ from shiyan.config import PARAMS_FILE, JudgeParams, PathsParams, PromptTexts, lo
 from shiyan.errors import UserError
 from shiyan.jsonl import read_records, write_records
 from shiyan.judging.judge import still_to_ask
+from shiyan.judging.probe_results import evaluate_probes, passes
 from shiyan.judging.probes import (
     CONTENT,
     ORDERS,
     ORDERS_IN_POEM,
-    evaluate_probes,
     make_probes,
-    passes,
     unbuilt,
 )
 from shiyan.judging.quality import evaluate_quality

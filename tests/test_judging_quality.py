@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from shiyan.judging.quality import ALL_JUDGES, alpha, evaluate_quality, mean_scores
@@ -98,12 +99,54 @@ def test_alpha_by_hand():
     assert (found.n, found.n_unscored) == (2, 1)
 
 
+def test_alpha_of_krippendorffs_own_example():
+    """Computing Krippendorff's Alpha-Reliability (2011): 0.849 for interval data."""
+    observers = {"A": "123321412...", "B": "1233224125.3", "C": ".3332342251.", "D": "12332441251."}
+    poems = [ci(f"p{unit}") for unit in range(12)]
+    ratings = {
+        poem.poem_id: {
+            name: float(row[unit]) for name, row in observers.items() if row[unit] != "."
+        }
+        for unit, poem in enumerate(poems)
+    }
+    draws = Draws.of((poem.group_id for poem in poems), 50, 0)
+    found = alpha(ratings, {poem.poem_id: poem for poem in poems}, draws)
+    assert round(found.value or 0, 3) == 0.849
+    assert (found.n, found.n_unscored) == (11, 1)
+
+
+def alpha_by_definition(units: list[list[float]]) -> float:
+    """1 - observed / expected, over ordered pairs within units and of all values."""
+
+    def squares(values: list[float]) -> float:
+        return sum((x - y) ** 2 for x in values for y in values)
+
+    rated = [value for unit in units for value in unit]
+    observed = sum(squares(unit) / (len(unit) - 1) for unit in units) / len(rated)
+    return 1 - observed / (squares(rated) / (len(rated) * (len(rated) - 1)))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_alpha_is_its_definition_on_random_scores(seed):
+    rng = np.random.default_rng(seed)
+    units = [rng.integers(1, 6, rng.integers(2, 6)) + rng.random() for _ in range(10)]
+    poems = [ci(f"p{n}") for n in range(10)]
+    ratings = {
+        poem.poem_id: {str(rater): float(score) for rater, score in enumerate(unit)}
+        for poem, unit in zip(poems, units, strict=True)
+    }
+    draws = Draws.of((poem.group_id for poem in poems), 10, 0)
+    found = alpha(ratings, {poem.poem_id: poem for poem in poems}, draws)
+    expected = alpha_by_definition([unit.tolist() for unit in units])
+    assert found.value == pytest.approx(expected, rel=0, abs=1e-12)
+
+
 def test_alpha_of_equal_scores_is_none():
     same = {f"p{n}": {"a": 3.0, "b": 3.0} for n in range(3)}
     draws = Draws.of((poem.group_id for poem in POEMS), 50, 0)
     found = alpha(same, {poem.poem_id: poem for poem in POEMS}, draws)
     assert found.value is None
-    assert "every score is the same" in (found.reason or "")
+    assert "every rating is the same" in (found.reason or "")
 
 
 def test_nothing_rated_is_nothing_told():

@@ -8,7 +8,8 @@ import pytest
 from shiyan.config import PathsParams, load_params
 from shiyan.errors import UserError
 from shiyan.judging.evaluate import Evaluation
-from shiyan.judging.probes import evaluate_probes, make_probes
+from shiyan.judging.probe_results import evaluate_probes
+from shiyan.judging.probes import make_probes
 from shiyan.judging.rubric import POLLER, POLLER_CI
 from shiyan.judging.table import read_table
 from shiyan.metrics import Estimate, write_metrics

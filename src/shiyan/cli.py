@@ -5,9 +5,9 @@ something in the input was wrong or unscored, 2 the call was wrong.
 """
 
 import argparse
-import importlib
 import sys
 from collections.abc import Sequence
+from typing import Protocol
 
 from shiyan.stage import exit_code_of
 
@@ -28,6 +28,15 @@ COMMANDS = {
 }
 
 
+class Command(Protocol):
+    """What a module of `commands` has; its docstring is the command's help."""
+
+    __doc__: str | None
+
+    def configure(self, parser: argparse.ArgumentParser, /) -> None: ...
+    def run(self, arguments: argparse.Namespace, /) -> int: ...
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -46,7 +55,66 @@ def dispatch(arguments: Sequence[str]) -> int:
             return 0
         print(f"error: there is no command {name!r}\n{text}", file=sys.stderr)
         return 2
-    module = importlib.import_module(f"shiyan.commands.{name.replace('-', '_')}")
-    parser = argparse.ArgumentParser(f"shiyan {name}", description=module.__doc__)
-    module.configure(parser)
-    return int(module.run(parser.parse_args(arguments[1:])))
+    command = loaded(name)
+    parser = argparse.ArgumentParser(f"shiyan {name}", description=command.__doc__)
+    command.configure(parser)
+    return command.run(parser.parse_args(arguments[1:]))
+
+
+def loaded(name: str) -> Command:
+    """The module of one of `COMMANDS`; no other is imported."""
+    match name:
+        case "compose":
+            from shiyan.commands import compose
+
+            return compose
+        case "keep":
+            from shiyan.commands import keep
+
+            return keep
+        case "report":
+            from shiyan.commands import report
+
+            return report
+        case "results":
+            from shiyan.commands import results
+
+            return results
+        case "models":
+            from shiyan.commands import models
+
+            return models
+        case "personas":
+            from shiyan.commands import personas
+
+            return personas
+        case "plan":
+            from shiyan.commands import plan
+
+            return plan
+        case "score":
+            from shiyan.commands import score
+
+            return score
+        case "check-ci":
+            from shiyan.commands import check_ci
+
+            return check_ci
+        case "judge-table":
+            from shiyan.commands import judge_table
+
+            return judge_table
+        case "ratings":
+            from shiyan.commands import ratings
+
+            return ratings
+        case "ui":
+            from shiyan.commands import ui
+
+            return ui
+        case "doctor":
+            from shiyan.commands import doctor
+
+            return doctor
+        case _:
+            raise ValueError(f"no module for the command {name!r}")

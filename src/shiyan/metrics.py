@@ -127,14 +127,6 @@ class Draws:
         totals = np.bincount(columns, weights, minlength=len(self.groups))
         return np.asarray(self._exact @ totals, np.float64)
 
-    def sums_by(
-        self, columns: NDArray[np.intp], values: Floats, kinds: NDArray[np.intp], n_kinds: int
-    ) -> Floats:
-        """The same for each kind of poem; (B, n_kinds)."""
-        cells = columns * n_kinds + kinds
-        totals = np.bincount(cells, values, minlength=len(self.groups) * n_kinds)
-        return np.asarray(self._exact @ totals.reshape(-1, n_kinds), np.float64)
-
 
 @dataclass(frozen=True)
 class Sampled:

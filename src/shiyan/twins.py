@@ -7,12 +7,11 @@ import math
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from typing import Any
 
 from tqdm import tqdm
 
 from shiyan import poem
+from shiyan.chinese import simplified
 
 N = 3
 """Characters in a gram."""
@@ -63,23 +62,11 @@ def grams(text: str) -> frozenset[str]:
     return frozenset(bare[i : i + N] for i in range(len(bare) - N + 1))
 
 
-def simplified(text: str) -> str:
-    """The text with traditional characters mapped to simplified ones."""
-    return str(_converter().convert(text))
-
-
 def traditional_share(text: str) -> float:
     """Share of the characters that simplified Chinese writes otherwise; 0 … 1."""
     written = poem.characters(text)
     changed = sum(a != b for a, b in zip(written, simplified(written), strict=False))
     return changed / len(written) if written else 0.0
-
-
-@cache
-def _converter() -> Any:
-    from opencc import OpenCC
-
-    return OpenCC("t2s")
 
 
 def _numbered(texts: Mapping[str, str]) -> "dict[str, array[int]]":
@@ -126,13 +113,6 @@ def _pairs(sets: "Mapping[str, array[int]]", threshold: float) -> Iterator[tuple
 def _ceil(value: float) -> int:
     """Rounded up; 0.8 x 5 is 4, whatever floating point makes of it."""
     return math.ceil(value - 1e-9)
-
-
-def jaccard(a: str, b: str) -> float:
-    """How alike two texts are: 0 … 1; two texts without characters are not alike at all."""
-    first, second = grams(a), grams(b)
-    union = len(first | second)
-    return len(first & second) / union if union else 0.0
 
 
 def copies(families: Sequence[Sequence[str]]) -> list[str]:

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
+from shiyan.chinese import simplified
 from shiyan.errors import UserError
 
 TONES = "平仄中"
@@ -386,19 +386,6 @@ def _topic(text: str) -> str:
     text = NUMBERED.sub("", text.strip())
     text = re.sub(rf"^[\s{SEPARATORS}]+|[\s{SEPARATORS}]+$", "", text)
     return NUMBERED.sub("", _unwrapped(text)).strip()
-
-
-@lru_cache(maxsize=4096)
-def simplified(text: str) -> str:
-    """The text in simplified characters, as OpenCC has them."""
-    return str(_converter().convert(text))
-
-
-@cache
-def _converter() -> Any:
-    from opencc import OpenCC
-
-    return OpenCC("t2s")
 
 
 def read_notation(text: str, path: str) -> list[Cipai]:

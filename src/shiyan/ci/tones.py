@@ -20,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from unicodedata import normalize
 
-from shiyan.ci.form import simplified
+from shiyan.chinese import simplified
 from shiyan.errors import UserError
 
 PARTS = 19

@@ -2,8 +2,8 @@
 
 from functools import cache
 
+from shiyan.chinese import simplified
 from shiyan.errors import UserError
-from shiyan.twins import simplified
 
 _FULL_WIDTH = map(chr, range(0xFF01, 0xFF5F))
 _MARKS = frozenset("　、。〈〉《》「」『』【】〔〕·—…‘’“”").union(_FULL_WIDTH)

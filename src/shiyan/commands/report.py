@@ -1,15 +1,17 @@
 """Render the papers' tables and figures from the last run: CSV, LaTeX, Markdown, PNG."""
 
 import argparse
-import importlib
 import sys
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from shiyan.config import PathsParams, load_params
 from shiyan.errors import UserError
 from shiyan.lockfile import outs_of_other_runs
-from shiyan.report.table import Table
+
+if TYPE_CHECKING:
+    from shiyan.report.table import Table
 
 KINDS: dict[str, str] = {
     "detection": "detectors in-domain, out-of-domain, under attack (AIGenPoetry, Tables 2-6)",
@@ -17,10 +19,16 @@ KINDS: dict[str, str] = {
     "judging": "judges that play the poet: means, errors, probes, agreement (Poller)",
     "poems": "lengths, nouns, emotions and asked counts (AIGenPoetry, 4, 6.1 and A)",
 }
-"""Each is a module shiyan.report.of_KIND with `tables(paths)` and `figures(paths, folder)`."""
 
 SUFFIXES = (".csv", ".tex", ".md", ".png")
 """Of what a report writes."""
+
+
+class Report(Protocol):
+    """What a module shiyan.report.of_KIND has."""
+
+    def tables(self, paths: PathsParams, /) -> "Iterable[Table]": ...
+    def figures(self, paths: PathsParams, folder: Path, /) -> Iterable[Path]: ...
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,17 +70,38 @@ def tell_mixed_runs() -> None:
 
 def render(kind: str, paths: PathsParams, folder: Path) -> int:
     """Write a kind's tables and figures into a folder; print the tables and what was written."""
-    module = importlib.import_module(f"shiyan.report.of_{kind}")
-    tables: Callable[[PathsParams], Iterable[Table]] = module.tables
-    figures: Callable[[PathsParams, Path], Iterable[Path]] = module.figures
+    report = loaded(kind)
     written: list[Path] = []
-    for table in tables(paths):
+    for table in report.tables(paths):
         written += table.write(folder)
         print(table.markdown())
-    written += figures(paths, folder)
+    written += report.figures(paths, folder)
     print(f"{len(written)} files in {folder}/")
     tell_others(folder, written)
     return len(written)
+
+
+def loaded(kind: str) -> Report:
+    """The module of one of `KINDS`; no other is imported."""
+    match kind:
+        case "detection":
+            from shiyan.report import of_detection
+
+            return of_detection
+        case "ci":
+            from shiyan.report import of_ci
+
+            return of_ci
+        case "judging":
+            from shiyan.report import of_judging
+
+            return of_judging
+        case "poems":
+            from shiyan.report import of_poems
+
+            return of_poems
+        case _:
+            raise ValueError(f"no module for the report {kind!r}")
 
 
 def tell_others(folder: Path, written: Collection[Path]) -> None:

@@ -10,14 +10,13 @@ import random
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from shiyan import poem as parser
 from shiyan.chat import AnyModelParams, Budget, Chat, ChatReply, ChatRequest, Message
+from shiyan.chinese import simplified, traditional
 from shiyan.config import AttackName, AttackParams
 from shiyan.detectors.evaluate import unusable
 from shiyan.metrics import Cell, Draws, Estimate, Floats, Sampled, Threshold
@@ -76,21 +75,9 @@ def _is_mark(symbol: str) -> bool:
     return unicodedata.category(symbol).startswith("P")
 
 
-def traditional(text: str) -> str:
-    """In traditional characters (OpenCC, s2t)."""
-    return str(_converter("s2t").convert(text))
-
-
 def traditional_and_back(text: str) -> str:
     """To traditional characters and back: variants that differ then are what remains."""
-    return str(_converter("t2s").convert(traditional(text)))
-
-
-@cache
-def _converter(configuration: str) -> Any:
-    from opencc import OpenCC
-
-    return OpenCC(configuration)
+    return simplified(traditional(text))
 
 
 def human_lines(text: str, human: str, share: float, rng: random.Random) -> str:

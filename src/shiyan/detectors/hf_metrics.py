@@ -2,7 +2,7 @@
 
 `evaluate.load("f1")` fetches a script from the hub; these classes stand in its
 place and need no network. Importing `evaluate` takes seconds, so only what trains
-a network imports this module. `compute_metrics` also fits transformers' Trainer.
+a network imports this module.
 """
 
 from collections.abc import Sequence
@@ -67,9 +67,3 @@ def held_out_metrics(labels: Labels, log_odds: Floats) -> dict[str, float | None
         module = metric(keep_in_memory=True)
         found |= module.compute(predictions=predictions.tolist(), references=labels.tolist())
     return {name: float(value) for name, value in found.items()}
-
-
-def compute_metrics(prediction: Any) -> dict[str, float | None]:
-    """For `transformers.Trainer(compute_metrics=…)`; class 1 is the LLM's."""
-    logits = np.asarray(prediction.predictions, np.float64)
-    return held_out_metrics(np.asarray(prediction.label_ids), logits[:, 1] - logits[:, 0])

@@ -1,11 +1,16 @@
 """What generation did, in numbers: metrics/generate.json."""
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 from shiyan import poem as parser
+from shiyan.config import LocalModelParams
 from shiyan.generation.generate import Written
+from shiyan.generation.run import Generated, Work
 from shiyan.generation.understand import Reading
 from shiyan.metrics import mean_estimate
 from shiyan.records import Poem
@@ -14,6 +19,42 @@ STRUCTURED = ("P6", "P7", "P8")
 """Prompts that name a number of stanzas, of lines, or of both (AIGenPoetry, Table 7)."""
 
 RESAMPLES = 1000
+
+
+def metrics(work: Work, made: Generated) -> dict[str, Any]:
+    """metrics/generate.json."""
+    human = {poem.poem_id: poem for poem in work.human}
+    return {
+        "poems": by_prompt(made.written),
+        "without_poems": without_poems(made.written, work.params.prompts),
+        "structure": structure(made.written, human, work.params.seed),
+        "understandings": readings(made.readings, len(made.constructed)),
+        "money": {"spent": work.budget.spent, "currency": work.budget.currency},
+        "made": _signature(work),
+    }
+
+
+def _signature(work: Work) -> dict[str, Any]:
+    """How the poems were made."""
+    params = work.params
+    own = work.prompts.model_dump(include={"modern", "ci", "understanding"})
+    texts = json.dumps(own, ensure_ascii=False, sort_keys=True)
+    signature: dict[str, Any] = {
+        f"model {name}": json.dumps(chat.identity, ensure_ascii=False)
+        for name, chat in work.chats.items()
+    }
+    if any(isinstance(chat.params, LocalModelParams) for chat in work.chats.values()):
+        signature["llama.cpp by xllamacpp"] = version("xllamacpp")
+    return signature | {
+        "replies": params.replies or "asked live",
+        "temperature": params.sampling.temperature,
+        "top_p": params.sampling.top_p,
+        "max_tokens": params.sampling.max_tokens,
+        "tokens_per_character": params.tokens_per_character or "no limit of their own",
+        "seed": params.seed,
+        "prompts_sha256": hashlib.sha256(texts.encode()).hexdigest(),
+        "resamples": RESAMPLES,
+    }
 
 
 def by_prompt(written: Sequence[Written]) -> dict[str, dict[str, Any]]:

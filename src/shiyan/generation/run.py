@@ -1,16 +1,13 @@
 """The whole of generation: poems and readings, one model after the other."""
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from shiyan.chat import AnyModelParams, Budget, Chat
-from shiyan.config import GenerateParams, LocalModelParams, PromptTexts, project_root
-from shiyan.generation import finished, report
+from shiyan.config import GenerateParams, PromptTexts, project_root
+from shiyan.generation import finished
 from shiyan.generation import generate as poems
 from shiyan.generation import understand as readings
 from shiyan.generation.generate import CiForms, Task, Written
@@ -130,39 +127,3 @@ def still_to_ask(work: Work, name: str) -> tuple[list[Any], list[Any]]:
             reading_tasks, chat, params.understanding, params.seed, params.attempts
         ),
     )
-
-
-def metrics(work: Work, made: Generated) -> dict[str, Any]:
-    """metrics/generate.json."""
-    human = {poem.poem_id: poem for poem in work.human}
-    return {
-        "poems": report.by_prompt(made.written),
-        "without_poems": report.without_poems(made.written, work.params.prompts),
-        "structure": report.structure(made.written, human, work.params.seed),
-        "understandings": report.readings(made.readings, len(made.constructed)),
-        "money": {"spent": work.budget.spent, "currency": work.budget.currency},
-        "made": _signature(work),
-    }
-
-
-def _signature(work: Work) -> dict[str, Any]:
-    """How the poems were made."""
-    params = work.params
-    own = work.prompts.model_dump(include={"modern", "ci", "understanding"})
-    texts = json.dumps(own, ensure_ascii=False, sort_keys=True)
-    signature: dict[str, Any] = {
-        f"model {name}": json.dumps(chat.identity, ensure_ascii=False)
-        for name, chat in work.chats.items()
-    }
-    if any(isinstance(chat.params, LocalModelParams) for chat in work.chats.values()):
-        signature["llama.cpp by xllamacpp"] = version("xllamacpp")
-    return signature | {
-        "replies": params.replies or "asked live",
-        "temperature": params.sampling.temperature,
-        "top_p": params.sampling.top_p,
-        "max_tokens": params.sampling.max_tokens,
-        "tokens_per_character": params.tokens_per_character or "no limit of their own",
-        "seed": params.seed,
-        "prompts_sha256": hashlib.sha256(texts.encode()).hexdigest(),
-        "resamples": report.RESAMPLES,
-    }

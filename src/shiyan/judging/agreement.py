@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from shiyan.metrics import Draws, Sampled
 
 Floats = NDArray[np.float64]
+ALL_THE_SAME = "every rating is the same: agreement by chance cannot be told from any other"
 LEAST_SPREAD = 1e-6
 """Of the mean square: below it, differences are what rounding leaves of equal values."""
 

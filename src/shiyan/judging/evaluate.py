@@ -29,8 +29,8 @@ import numpy as np
 
 from shiyan.errors import UserError
 from shiyan.jsonl import replacing
-from shiyan.judging.agreement import Floats, krippendorff_alpha, spearman
-from shiyan.judging.prompts import BASELINE
+from shiyan.judging.agreement import ALL_THE_SAME, Floats, krippendorff_alpha, spearman
+from shiyan.judging.prompts import BASELINE, FAILED_AGAIN
 from shiyan.judging.rubric import CI_QUALITY, Rubric
 from shiyan.metrics import Draws, Estimate, Sampled
 from shiyan.records import HumanRating, Judgment, Understanding
@@ -52,7 +52,6 @@ Means = dict[str, dict[str, Any]]
 """Dimension (and Avg) -> the estimate of its mean."""
 
 NOT_BOTH = "no item was scored by both"
-ALL_THE_SAME = "every rating is the same: agreement by chance cannot be told from any other"
 NO_NEUTRAL_JUDGE = (
     "no reading of its own family, or none of another, was scored by it and by a judge of "
     "neither family: who favours whom cannot be told"
@@ -61,8 +60,6 @@ NO_NEUTRAL_JUDGE = (
 READINGS, PROBES, QUALITY = "readings", "probes", "quality"
 """What was judged."""
 TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
-FAILED_AGAIN = "; asked again: "
-"""Between what a reply lacks and the failure of the request that asked for it again."""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,8 @@ from typing import Any
 
 from shiyan.chat import AnyModelParams, Budget, Chat, ChatFailure, ChatReply, ChatRequest, Message
 from shiyan.config import ApiModelParams, JudgeParams, LocalModelParams, PromptTexts
-from shiyan.judging.evaluate import FAILED_AGAIN
 from shiyan.judging.parse import Verdict, parse_reply
-from shiyan.judging.prompts import again_request
+from shiyan.judging.prompts import FAILED_AGAIN, again_request
 from shiyan.judging.tasks import Task, structured_judges
 from shiyan.records import Judgment
 from shiyan.work import WorkCache, digest

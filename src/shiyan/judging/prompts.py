@@ -49,6 +49,8 @@ POLLER_PROMPTS: Mapping[str, JudgePrompt] = {
 }
 
 BASELINE = "P0"
+FAILED_AGAIN = "; asked again: "
+"""Between what a reply lacks and the failure of the request that asked for it again."""
 
 
 def judge_prompt(prompt_id: str) -> JudgePrompt:

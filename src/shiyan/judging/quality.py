@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
-from shiyan.judging.agreement import krippendorff_alpha
+from shiyan.judging.agreement import ALL_THE_SAME, krippendorff_alpha
 from shiyan.judging.rubric import CI_QUALITY
 from shiyan.judging.tasks import source_of
 from shiyan.metrics import Draws, Estimate, mean_estimate
@@ -146,26 +146,17 @@ def _scores(
 
 
 def alpha(ratings: Ratings, poem_of: Mapping[str, Poem], draws: Draws) -> Estimate:
-    """Krippendorff's alpha for interval data by NLTK, its interval by resampling the groups."""
-    paired = {item: scores for item, scores in ratings.items() if len(scores) > 1}
+    """Krippendorff's alpha for interval data; whole groups of poems are resampled."""
+    paired = {item: list(scores.values()) for item, scores in ratings.items() if len(scores) > 1}
     single = len(ratings) - len(paired)
     if len(paired) < 2:
         reason = f"{len(paired)} ci were rated by two"
         return Estimate(None, None, None, len(paired), single, reason)
-    if len({score for scores in paired.values() for score in scores.values()}) == 1:
-        reason = "every score is the same: agreement by chance cannot be told from any other"
-        return Estimate(None, None, None, len(paired), single, reason)
-    from nltk.metrics.agreement import AnnotationTask
-    from nltk.metrics.distance import interval_distance
-
-    data = [(rater, item, v) for item, scores in paired.items() for rater, v in scores.items()]
-    value = float(AnnotationTask(data=data, distance=interval_distance).alpha())
     group_of = {item: poem_of[item].group_id for item in paired}
-    sampled, _ = krippendorff_alpha(
-        {item: list(scores.values()) for item, scores in paired.items()}, group_of, draws
-    )
-    told = sampled.estimate(len(paired), len(set(group_of.values())), single)
-    return Estimate(value, told.low, told.high, told.n, told.n_unscored, told.reason)
+    sampled, _ = krippendorff_alpha(paired, group_of, draws)
+    if math.isnan(sampled.value):
+        return Estimate(None, None, None, len(paired), single, ALL_THE_SAME)
+    return sampled.estimate(len(paired), len(set(group_of.values())), single)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

@@ -102,7 +102,7 @@ def agreement(quality: Document) -> Table:
         "Agreement of the judges of quality, and the share of their replies that could be read.",
         ["what", "of", "dimension", "value", "n", "remarks"],
         rows,
-        ["Alpha for interval data, by NLTK; 1 is full agreement, 0 what chance gives."],
+        ["Krippendorff's alpha for interval data; 1 is full agreement, 0 what chance gives."],
         estimates=["value"],
     )
 

@@ -13,9 +13,9 @@ from importlib.metadata import version
 from typing import Literal
 
 from shiyan import poem as parser
+from shiyan.chinese import simplified
 from shiyan.records import Poem
 from shiyan.report.documents import Document, packaged
-from shiyan.twins import simplified
 
 Tagged = tuple[str, str]
 """A word and its part of speech, in jieba's tags."""
