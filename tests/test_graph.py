@@ -1,6 +1,7 @@
 """dvc.yaml's deps are the modules a stage may reach, and imports point one way."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ FRAME = {
 }
 
 
+@cache
 def module_file(name: str) -> Path | None:
     """The file of a dotted module of ours, or None."""
     path = ROOT / "src" / Path(*name.split("."))
@@ -28,13 +30,21 @@ def module_file(name: str) -> Path | None:
     return None
 
 
+@cache
+def parsed(file: Path) -> list[ast.Import | ast.ImportFrom]:
+    """The import statements of a file, also inside its functions."""
+    tree = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    return [node for node in tree if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+@cache
 def imports(file: Path) -> set[Path]:
     """The files of ours that a file imports, also inside its functions."""
     found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in parsed(file):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         else:
             continue
@@ -91,11 +101,10 @@ OWNERS = {
 @pytest.mark.parametrize("library", sorted(OWNERS))
 def test_every_library_has_one_owner(library):
     for file in (ROOT / "src/shiyan").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            names = []
+        for node in parsed(file):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
+            else:
                 names = [node.module or ""]
             if any(name.split(".")[0] == library for name in names):
                 owner = file.relative_to(ROOT / "src/shiyan").parts[0].removesuffix(".py")
