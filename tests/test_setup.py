@@ -35,6 +35,24 @@ def test_half_a_package_is_installed_again(venv, gone):
     assert setup.missing_of({"some-thing": "1.2"}) == ["some-thing"]
 
 
+def test_what_an_old_pip_made_of_a_source_package_is_whole(venv):
+    info = venv / "old-1.egg-info"
+    info.mkdir()
+    (info / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: old\nVersion: 1\n")
+    (info / "SOURCES.txt").write_text("src/old.py\n", encoding="utf-8")
+    assert setup.missing_of({"old": "1"}) == ["old"]
+    (info / "installed-files.txt").write_text("../old.py\n", encoding="utf-8")
+    assert setup.missing_of({"old": "1"}) == []
+
+
+def test_a_venv_that_was_moved_is_made_again(venv, tmp_path):
+    assert not setup.was_made_here()
+    (tmp_path / "pyvenv.cfg").write_text(f"command = python3.11 -m venv {tmp_path}\n")
+    assert setup.was_made_here()
+    (tmp_path / "pyvenv.cfg").write_text("command = python3.11 -m venv /elsewhere/.venv\n")
+    assert not setup.was_made_here()
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [

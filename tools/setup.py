@@ -25,7 +25,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 STAMP = VENV / "installed.sha256"
 # Measured on Linux with torch's CPU build; its CUDA build takes about 5 GB more.
-DOWNLOADED, ON_DISK = "0.8 GB", "2.4 GB"
+DOWNLOADED, ON_DISK = "0.6 GB", "2.4 GB"
 FREE_BYTES_NEEDED = 4 * 10**9
 # Packages a call of pip: what one batch installed, a stopped set-up need not do again.
 BATCH = 30
@@ -158,15 +158,15 @@ def set_up() -> None:
 
 def make_venv() -> None:
     """A virtual environment that works here; one that was moved or half made is made again."""
-    works = PYTHON.exists() and subprocess.run(
-        [PYTHON, "-m", "pip", "--version"], capture_output=True, encoding="utf-8", check=False
-    )
-    if works and works.returncode == 0 and str(VENV) in works.stdout:
+    if was_made_here() and has_pip():
         return
+    # This may be .venv's own Python, which goes with it.
+    base = Path(sys.base_prefix) / "bin" / "python3.11"
+    python = str(base) if base.exists() else sys.executable
     if VENV.exists():
         shutil.rmtree(VENV)
     made = subprocess.run(
-        [sys.executable, "-m", "venv", str(VENV)],
+        [python, "-m", "venv", str(VENV)],
         capture_output=True,
         encoding="utf-8",
         check=False,
@@ -175,9 +175,28 @@ def make_venv() -> None:
         said = (made.stdout + made.stderr).strip()
         raise SetupError(
             cause(said)
-            or f"`{sys.executable} -m venv .venv` failed; on Debian and Ubuntu "
+            or f"`{python} -m venv .venv` failed; on Debian and Ubuntu "
             f"`apt install python3.11-venv` brings what is missing (it said: {last_line(said)})"
         )
+
+
+def was_made_here() -> bool:
+    """Whether .venv's scripts name this place; they go on naming one that it was moved from."""
+    try:
+        told = (VENV / "pyvenv.cfg").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return any(line.endswith(f" {VENV}") for line in told.splitlines())
+
+
+def has_pip() -> bool:
+    """Whether pip starts; a venv that was stopped while it was made has none."""
+    try:
+        return not subprocess.run(
+            [PYTHON, "-m", "pip", "--version"], capture_output=True, check=False
+        ).returncode
+    except OSError:
+        return False
 
 
 def locked() -> dict[str, str]:
@@ -204,9 +223,11 @@ def missing_of(wanted: dict[str, str]) -> list[str]:
 
 def is_whole(package: Distribution) -> bool:
     """Whether every file that the package lists is there; a stopped pip leaves half of one."""
-    files = package.files
-    return files is not None and all(
-        Path(str(file.locate())).exists() for file in files if file.suffix != ".pyc"
+    if package.read_text("RECORD") is None:
+        # An old pip without `wheel` installs a source package so, and writes this list last.
+        return package.read_text("installed-files.txt") is not None
+    return all(
+        Path(str(file.locate())).exists() for file in package.files or () if file.suffix != ".pyc"
     )
 
 
