@@ -42,12 +42,10 @@ OWN_ROWS, SHARED_ROWS = json_lines(OWN / NAME), json_lines(SHARED / "cases" / NA
 
 pytestmark = [
     pytest.mark.pipeline,
-    pytest.mark.skipif(
-        not HERE[SMALL], reason=f"{SMALL} is not here; run `shiyan models fetch` and score once"
-    ),
+    pytest.mark.skipif(not HERE[SMALL], reason=f"{SMALL} is not here; run `shiyan models fetch`"),
 ]
 needs_big = pytest.mark.skipif(
-    not HERE[BIG], reason=f"{BIG} is not here; run `shiyan models fetch` and score once"
+    not HERE[BIG], reason=f"{BIG} is not here; run `shiyan models fetch`"
 )
 
 
