@@ -28,3 +28,10 @@ def own_and_shared(name: str) -> list:
     """Both copies of a case file as parameters; the one of ../shared may be skipped."""
     both = [pytest.param(OWN / name, id="own")]
     return [*both, pytest.param(SHARED / "cases" / name, id="shared", marks=needs_shared)]
+
+
+def bug_replies(*names: str) -> list:
+    """The replies of some cases of ../shared as parameters; one that is skipped without it."""
+    rows = [row for name in names for row in json_lines(BUGS / name / "replies.jsonl")]
+    absent = pytest.param({}, id="absent", marks=needs_shared)
+    return [pytest.param(row, id=row["id"]) for row in rows] or [absent]
