@@ -38,7 +38,10 @@ def checker():
 # --- our own ci -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("row", json_lines(OWN / "ci_reference.jsonl"), ids=lambda row: row["id"])
+OWN_CI = json_lines(OWN / "ci_reference.jsonl")
+
+
+@pytest.mark.parametrize("row", OWN_CI, ids=lambda row: row["id"])
 def test_an_own_ci_has_the_verdict_of_the_reference(checker, row):
     """`ours` is what we say where we differ, and `why` says which is right."""
     verdict = checker.check(row["text"], row["cipai"])
@@ -56,6 +59,13 @@ def test_an_own_ci_has_the_verdict_of_the_reference(checker, row):
             "rhymes": verdict.rhymes.n,
         }
     assert found == row["reference"] | row.get("ours", {})
+
+
+def test_an_own_ci_without_a_name_is_named_right(checker):
+    kept = [row for row in OWN_CI if row["reference"]["any_strict"]]
+    assert len(kept) >= 30
+    for row in kept:
+        assert checker.check(row["text"]).cipai in checker.catalogue.find(row["cipai"]), row["id"]
 
 
 # --- the ci of ../shared ----------------------------------------------------------------
