@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 from fakes import USED, Answer, ScriptedServer, completion, fails, says, serving
+from shared import BUGS, needs_shared
 
 from shiyan import chat as chat_module
 from shiyan.chat import Budget, Chat, ChatFailure, ChatReply, ChatRequest, Message, Patience
 from shiyan.config import ApiModelParams, HubModelParams
 from shiyan.errors import UserError
 from shiyan.work import WorkCache
-
-CASES = Path(__file__).parents[1].parent / "shared/cases/bugs"
 
 
 def request(text: str = "一加三等于几？", seed: int = 0, sample: int = 0) -> ChatRequest:
@@ -635,6 +634,58 @@ def test_a_proxy_that_nobody_runs_is_named(tmp_path, monkeypatch, waits):
     assert "secret" not in str(error.value)
 
 
+# --- streams that nobody asked for ------------------------------------------------------
+
+
+def chunk(**delta: str | None) -> dict:
+    return {"id": "c1", "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+
+
+STREAMED = [
+    {"id": "", "choices": []},
+    chunk(role="assistant", content=""),
+    chunk(reasoning_content="算一下", content=None),
+    chunk(content="井水记得\n"),
+    chunk(content="𫛛的影子"),
+    {"id": "c1", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    {"id": "c1", "choices": [], "usage": USED},
+]
+
+
+def streams(*events: dict, end: str = "\n\n", done: bool = True) -> Answer:
+    """Server-sent events, whatever was asked for."""
+    lines = [": keep-alive"] + [f"data: {json.dumps(e, ensure_ascii=False)}" for e in events]
+    body = "".join(line + end for line in [*lines, *["data: [DONE]"] * done])
+    return Answer(body=body.encode(), headers={"Content-Type": "text/event-stream"})
+
+
+@pytest.mark.parametrize("end", ["\n\n", "\r\n\r\n"])
+def test_a_stream_is_read_whole(tmp_path, end):
+    with serving([streams(*STREAMED, end=end)]) as server, open_chat(server, tmp_path) as chat:
+        outcome = chat.ask(request())
+        assert isinstance(outcome, ChatReply)
+        assert (outcome.text, outcome.reasoning) == ("井水记得\n𫛛的影子", "算一下")
+        assert (outcome.prompt_tokens, outcome.completion_tokens) == (5, 3)
+
+
+def test_a_stream_that_breaks_is_no_reply(tmp_path, waits):
+    broken = streams(*STREAMED[:4], done=False)
+    with serving([broken]) as server, open_chat(server, tmp_path) as chat:
+        outcome = chat.ask(request())
+        assert isinstance(outcome, ChatFailure)
+        assert "without a finish_reason" in outcome.reason
+        assert not list(tmp_path.rglob("chat/*"))
+
+
+def test_an_error_inside_a_stream_is_tried_again(tmp_path, waits):
+    error = {"error": {"message": "too many at once", "code": 529}}
+    answers = [streams(*STREAMED[:4], error, done=False), says("4")]
+    with serving(answers) as server, open_chat(server, tmp_path) as chat:
+        outcome = chat.ask(request())
+        assert isinstance(outcome, ChatReply)
+        assert (outcome.text, len(server.requests)) == ("4", 2)
+
+
 # --- the collected cases --------------------------------------------------------------
 
 
@@ -650,7 +701,7 @@ def replayed(path: Path) -> list[Answer]:
     return answers
 
 
-@pytest.mark.skipif(not CASES.is_dir(), reason="the collected cases are not here")
+@needs_shared
 @pytest.mark.parametrize(
     ("case", "requests"),
     [
@@ -662,17 +713,17 @@ def replayed(path: Path) -> list[Answer]:
     ],
 )
 def test_collected_cases_that_end_in_a_reply(tmp_path, waits, case, requests):
-    with serving(replayed(CASES / case)) as server, open_chat(server, tmp_path) as chat:
+    with serving(replayed(BUGS / case)) as server, open_chat(server, tmp_path) as chat:
         outcome = chat.ask(request())
         assert isinstance(outcome, ChatReply)
         assert outcome.text in ("4", "水洼学会了天空")
         assert len(server.requests) == requests
 
 
-@pytest.mark.skipif(not CASES.is_dir(), reason="the collected cases are not here")
+@needs_shared
 @pytest.mark.parametrize("name", ["bytes1", "bytes7", "crlf"])
 def test_collected_streams_are_read_whole(tmp_path, name):
-    answers = replayed(CASES / "67-stream-split" / f"{name}.json")
+    answers = replayed(BUGS / "67-stream-split" / f"{name}.json")
     with serving(answers) as server, open_chat(server, tmp_path) as chat:
         outcome = chat.ask(request())
         assert isinstance(outcome, ChatReply)
@@ -681,9 +732,9 @@ def test_collected_streams_are_read_whole(tmp_path, name):
         assert (outcome.prompt_tokens, outcome.completion_tokens) == (5, 9)
 
 
-@pytest.mark.skipif(not CASES.is_dir(), reason="the collected cases are not here")
+@needs_shared
 def test_a_collected_stream_that_breaks_is_no_reply(tmp_path, waits):
-    answers = replayed(CASES / "67-stream-split/nodone.json")
+    answers = replayed(BUGS / "67-stream-split/nodone.json")
     with serving(answers) as server, open_chat(server, tmp_path) as chat:
         outcome = chat.ask(request())
         assert isinstance(outcome, ChatFailure)
@@ -691,9 +742,9 @@ def test_a_collected_stream_that_breaks_is_no_reply(tmp_path, waits):
         assert not list(tmp_path.rglob("chat/*"))
 
 
-@pytest.mark.skipif(not CASES.is_dir(), reason="the collected cases are not here")
+@needs_shared
 def test_the_collected_filters_are_all_known(tmp_path):
-    answers = replayed(CASES / "65-content-filter/responses.json")
+    answers = replayed(BUGS / "65-content-filter/responses.json")
     with serving(answers) as server, open_chat(server, tmp_path) as chat:
         asked = [request(seed=seed) for seed in range(len(answers))]
         outcomes = [outcome for _, outcome in chat.ask_all(asked)]
@@ -702,7 +753,7 @@ def test_the_collected_filters_are_all_known(tmp_path):
         assert len(server.requests) == len(answers)
 
 
-@pytest.mark.skipif(not CASES.is_dir(), reason="the collected cases are not here")
+@needs_shared
 @pytest.mark.parametrize(
     ("case", "kind", "words"),
     [
@@ -713,7 +764,7 @@ def test_the_collected_filters_are_all_known(tmp_path):
     ],
 )
 def test_collected_cases_that_end_in_a_failure(tmp_path, case, kind, words):
-    with serving(replayed(CASES / case)) as server, open_chat(server, tmp_path) as chat:
+    with serving(replayed(BUGS / case)) as server, open_chat(server, tmp_path) as chat:
         outcome = chat.ask(request())
         assert isinstance(outcome, ChatFailure)
         assert outcome.kind == kind
@@ -721,7 +772,7 @@ def test_collected_cases_that_end_in_a_failure(tmp_path, case, kind, words):
         assert len(server.requests) == 1
 
 
-@pytest.mark.skipif(not CASES.is_dir(), reason="the collected cases are not here")
+@needs_shared
 @pytest.mark.parametrize(
     ("case", "words"),
     [
@@ -732,7 +783,7 @@ def test_collected_cases_that_end_in_a_failure(tmp_path, case, kind, words):
 )
 def test_collected_cases_that_stop_the_run(tmp_path, case, words):
     with (
-        serving(replayed(CASES / case)) as server,
+        serving(replayed(BUGS / case)) as server,
         open_chat(server, tmp_path) as chat,
         pytest.raises(UserError, match=words),
     ):

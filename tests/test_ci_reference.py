@@ -1,6 +1,6 @@
 """Agreement with values made by another reader, other tables, and the paper's Table 1.
 
-These stand beside the project, not in it; without them only these tests are skipped.
+Our own ci in tests/cases/ are always checked; the 17,871 of ../shared are additional.
 """
 
 import csv
@@ -8,15 +8,13 @@ import gzip
 import json
 import random
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from shared import BUGS, OWN, SHARED, json_lines, needs_shared
 
 from shiyan.ci.check import Checker
 from shiyan.ci.pattern import Pattern, ToneCount
-
-SHARED = Path(__file__).parents[2] / "shared"
-pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="needs ../shared")
+from shiyan.report.of_ci import published
 
 FLAGS = {
     "std_strict": "structure_standard",
@@ -37,6 +35,42 @@ def checker():
     return Checker()
 
 
+# --- our own ci -------------------------------------------------------------------------
+
+
+OWN_CI = json_lines(OWN / "ci_reference.jsonl")
+
+
+@pytest.mark.parametrize("row", OWN_CI, ids=lambda row: row["id"])
+def test_an_own_ci_has_the_verdict_of_the_reference(checker, row):
+    """`ours` is what we say where we differ, and `why` says which is right."""
+    verdict = checker.check(row["text"], row["cipai"])
+    found = {theirs: getattr(verdict, ours) for theirs, ours in FLAGS.items()}
+    found["characters"] = len(verdict.text)
+    if verdict.pattern:
+        found |= {
+            "tone_fit": verdict.tone.fit,
+            "fixed_fit": verdict.tone.fixed_fit,
+            "fixed_n": verdict.tone.fixed_n,
+            "one_reading_fit": verdict.tone.definite_fit,
+            "one_reading_n": verdict.tone.definite_n,
+            "unknown": verdict.sounds.unknown.bit_count(),
+            "rhymes_kept": verdict.rhymes.n_kept,
+            "rhymes": verdict.rhymes.n,
+        }
+    assert found == row["reference"] | row.get("ours", {})
+
+
+def test_an_own_ci_without_a_name_is_named_right(checker):
+    kept = [row for row in OWN_CI if row["reference"]["any_strict"]]
+    assert len(kept) >= 30
+    for row in kept:
+        assert checker.check(row["text"]).cipai in checker.catalogue.find(row["cipai"]), row["id"]
+
+
+# --- the ci of ../shared ----------------------------------------------------------------
+
+
 @pytest.fixture(scope="module")
 def verdicts(checker):
     poems = [json.loads(line) for line in lines(SHARED / "data/ci30_corpus.jsonl.gz")]
@@ -49,6 +83,7 @@ def reference():
     return {row["id"]: row for row in rows}
 
 
+@needs_shared
 @pytest.mark.parametrize("theirs", FLAGS)
 def test_the_structure_of_every_poem(verdicts, reference, theirs):
     ours = FLAGS[theirs]
@@ -62,6 +97,7 @@ def test_the_structure_of_every_poem(verdicts, reference, theirs):
     assert all(any(mark in poem["text"] for mark in LACUNAE) for poem in differ)
 
 
+@needs_shared
 def test_the_tones_in_total(verdicts, reference):
     theirs: Counter[str] = Counter()
     for row in reference.values():
@@ -74,17 +110,20 @@ def test_the_tones_in_total(verdicts, reference):
     assert one == pytest.approx(theirs["one_reading_fit"] / theirs["one_reading_n"], abs=0.003)
 
 
+@needs_shared
 def test_few_characters_are_unknown(verdicts):
     unknown = sum(v.sounds.unknown.bit_count() for _, v in verdicts)
     assert unknown <= 0.003 * sum(len(v.text) for _, v in verdicts)
 
 
+@needs_shared
 def test_rhymes_are_near_what_was_known(verdicts):
     kept = [v.rhymes for _, v in verdicts if v.pattern and v.rhymes and v.rhymes.n]
     assert 0.95 <= sum(r.n_kept for r in kept) / sum(r.n for r in kept) <= 0.97
     assert 0.79 <= sum(r.n_kept == r.n for r in kept) / len(kept) <= 0.84
 
 
+@needs_shared
 def test_shuffled_characters_score_near_chance(checker, verdicts):
     rng = random.Random(0)
     counts: list[ToneCount] = []
@@ -102,6 +141,7 @@ def test_shuffled_characters_score_near_chance(checker, verdicts):
     assert definite == pytest.approx(0.507, abs=0.01)
 
 
+@needs_shared
 def test_the_cipai_is_named_right(checker, verdicts):
     named = right = 0
     for _, verdict in verdicts[::4]:
@@ -112,30 +152,48 @@ def test_the_cipai_is_named_right(checker, verdicts):
     assert right >= 0.95 * named
 
 
-def test_table_1_of_the_paper(checker):
-    rows = json.loads((SHARED / "cases/cciv_published.json").read_text(encoding="utf-8"))["table1"]
+def table_1(checker, rows) -> list[str]:
+    """The cipai whose numbers of structures differ; all standard lengths must agree.
+
+    A row is (cipai, standard characters, structure variants, mean characters).
+    """
     standard, structures = 0, []
-    for row in rows:
-        tune = checker.catalogue.find(row["cipai"])[0]
-        standard += len(tune.standard) == row["std_chars"]
-        mean = sum(map(sum, tune.structures)) / len(tune.structures)
-        if (len(tune.structures), round(mean, 2)) != (row["structure_variants"], row["avg_chars"]):
-            structures.append(row["cipai"])
+    for cipai, length, variants, mean in rows:
+        tune = checker.catalogue.find(cipai)[0]
+        standard += len(tune.standard) == length
+        ours = sum(map(sum, tune.structures)) / len(tune.structures)
+        if (len(tune.structures), round(ours, 2)) != (variants, mean):
+            structures.append(cipai)
     assert standard == len(rows) == 30
-    assert structures == ["满庭芳", "望江南", "忆江南"]
+    return structures
 
 
-# --- reported trouble -------------------------------------------------------------------
+def test_table_1_of_the_paper(checker):
+    names = ("cipai", "standard_characters", "structure_variants", "mean_characters")
+    rows = [tuple(row[name] for name in names) for row in published()["table_1"]]
+    assert table_1(checker, rows) == ["满庭芳", "望江南", "忆江南"]
+
+
+@needs_shared
+def test_table_1_as_another_read_it(checker):
+    given = json.loads((SHARED / "cases/cciv_published.json").read_text(encoding="utf-8"))
+    names = ("cipai", "std_chars", "structure_variants", "avg_chars")
+    rows = [tuple(row[name] for name in names) for row in given["table1"]]
+    assert table_1(checker, rows) == ["满庭芳", "望江南", "忆江南"]
+
+
+# --- reported trouble; own lines of each kind stand in the other test_ci files ----------
 
 
 def case(number):
-    return next((SHARED / "cases/bugs").glob(f"{number}-*"))
+    return next((BUGS).glob(f"{number}-*"))
 
 
 def read(path):
     return path.read_text(encoding="utf-8")
 
 
+@needs_shared
 def test_20_nine_ways_of_marking_one_ci(checker):
     for path in sorted(case(20).glob("*.txt")):
         verdict = checker.check(read(path), "虞美人")
@@ -147,6 +205,7 @@ def test_20_nine_ways_of_marking_one_ci(checker):
         assert checker.check(read(path)).cipai.name == "虞美人"
 
 
+@needs_shared
 def test_21_titles(checker):
     rows = list(csv.reader(lines_of(case(21) / "titles.tsv"), delimiter="\t"))[1:]
     for title, wanted, *_ in rows:
@@ -162,6 +221,7 @@ def lines_of(path):
     return read(path).splitlines()
 
 
+@needs_shared
 def test_22_polyphones(checker):
     verdict = checker.check(read(case(22) / "ci.txt"))
     assert (verdict.tone.fixed_fit, verdict.tone.fixed_n) == (29, 29)
@@ -169,6 +229,7 @@ def test_22_polyphones(checker):
     assert verdict.record("x", "浣溪沙").n_polyphones == 3
 
 
+@needs_shared
 def test_24_langtaosha_or_ling(checker):
     long, short = read(case(24) / "ling54.txt"), read(case(24) / "short28.txt")
     verdict = checker.check(long)
@@ -183,6 +244,7 @@ def test_24_langtaosha_or_ling(checker):
     assert not checker.check(short, "浪淘沙令").structure_any_optional
 
 
+@needs_shared
 def test_26_tanpo_and_jianzi(checker):
     tanpo = checker.check(read(case(26) / "tanpo.txt"))
     assert tanpo.elsewhere.name == "山花子/钦1"
@@ -194,6 +256,7 @@ def test_26_tanpo_and_jianzi(checker):
     assert (jianzi.tone.definite_fit, jianzi.tone.definite_n) == (29, 29)
 
 
+@needs_shared
 @pytest.mark.parametrize(
     ("file", "edit"),
     [
@@ -211,6 +274,7 @@ def test_27_one_character_missing(checker, file, edit):
     assert any("slip" in remark for remark in verdict.remarks)
 
 
+@needs_shared
 def test_30_reduplication(checker):
     for name in "abcde":
         verdict = checker.check(read(case(30) / f"{name}.txt"), "如梦令")
@@ -219,6 +283,7 @@ def test_30_reduplication(checker):
     assert checker.check(read(case(30) / "f.txt"), "如梦令").nearest.edits == ("line 6 missing",)
 
 
+@needs_shared
 def test_31_traditional_one_to_many(checker):
     for path in sorted(case(31).glob("*.txt")):
         verdict = checker.check(read(path), "浣溪沙")
@@ -226,6 +291,7 @@ def test_31_traditional_one_to_many(checker):
         assert [(group.part, all(group.kept)) for group in verdict.rhymes.groups] == [(7, True)]
 
 
+@needs_shared
 def test_34_replies_of_llms(checker):
     for line in lines_of(case(34) / "replies.jsonl"):
         row = json.loads(line)

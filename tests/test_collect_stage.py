@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from shared import BUGS, needs_shared
 
 from shiyan.composition import composed, text_of
 from shiyan.jsonl import read_records, write_records
@@ -15,7 +16,6 @@ from shiyan.splits import assign_folds, group_poems
 from shiyan.twins import twins
 
 ROOT = Path(__file__).parents[1]
-SHARED = ROOT.parent / "shared"
 
 
 def project(folder: Path, poems: Path, *overrides: str) -> None:
@@ -143,10 +143,32 @@ def test_a_wrong_rating_stops_before_anything_is_written(tmp_path, poems):
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="../shared is absent")
-def test_bug_06_no_twin_crosses_over_whatever_the_seed(tmp_path):
-    source = SHARED / "cases" / "bugs" / "06-duplicate-twins" / "poems.jsonl"
-    lines = source.read_text(encoding="utf-8").splitlines()
+COPIED = "屋后的梯子靠着墙\n没有人上去\n它自己站了一冬"
+OWN_TWINS = [
+    {"id": "p1", "title": "梯子", "text": COPIED},
+    {"id": "p2", "title": "无题", "text": COPIED.replace("\n", "，\n") + "。"},
+    {"id": "p3", "title": "梯", "text": "屋後的梯子靠著牆\n沒有人上去\n它自己站了一冬"},
+    {"id": "p4", "title": "墙边", "text": COPIED.replace("\n", "\n\n")},
+    {"id": "p5", "title": "井绳", "text": "绳子在井里数水\n水不回答"},
+    {"id": "p6", "title": "旧锁", "text": "锁着的门最会听"},
+    {"id": "p6", "title": "旧锁", "text": "钥匙丢了以后"},
+]
+
+
+def shared_twins() -> list[str]:
+    path = BUGS / "06-duplicate-twins/poems.jsonl"
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(lambda: [json.dumps(row) for row in OWN_TWINS], id="own"),
+        pytest.param(shared_twins, id="shared", marks=needs_shared),
+    ],
+)
+def test_no_twin_crosses_over_whatever_the_seed(tmp_path, written):
+    lines = written()
     path = tmp_path / "poems.jsonl"
     path.write_text("\n".join(lines), encoding="utf-8")
     project(tmp_path, path)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from detector_fakes import halves, human, pairs, written
+from shared import BUGS, needs_shared
 
 from shiyan.config import HubEncoderParams, NGramParams, ScratchEncoderParams, TrainRobertaParams
 from shiyan.detectors import finetune
@@ -32,7 +33,6 @@ from shiyan.work import WorkCache
 
 pytestmark = pytest.mark.training
 
-BUGS = Path(__file__).resolve().parents[2] / "shared/cases/bugs"
 TINY = ScratchEncoderParams(kind="scratch", layers=1, hidden=16, heads=2)
 RECIPE = Recipe(
     epochs=2,
@@ -549,7 +549,7 @@ def test_kill_9_and_a_new_process_end_in_the_same_weights(undisturbed, tmp_path)
     assert same_weights(trained_by(RECIPE, checkpoint_in(tmp_path))[0], undisturbed[0])
 
 
-@pytest.mark.skipif(not BUGS.exists(), reason="the reference cases are not here")
+@needs_shared
 def test_the_case_of_a_long_poem_and_of_rare_characters():
     long_a, long_b = (
         (BUGS / f"41-longer-than-512/tail_{x}.txt").read_text(encoding="utf-8") for x in "ab"

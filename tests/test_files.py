@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from openpyxl import Workbook
+from shared import BUGS, SHARED, needs_shared
 
 from shiyan import poem
 from shiyan.ci.form import load_catalogue
@@ -11,10 +13,6 @@ from shiyan.collection import files
 from shiyan.collection.files import read_user_poems
 from shiyan.config import FilesParams
 from shiyan.errors import UserError
-
-SHARED = Path(__file__).parents[2] / "shared"
-BUGS = SHARED / "cases" / "bugs"
-needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="../shared is absent")
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -241,7 +239,105 @@ def test_a_broken_utf8_name_of_a_file_is_still_an_id(tmp_path):
     assert found.poem_id == "\\xb5\\xc6.txt"
 
 
-# --- the shared cases ---------------------------------------------------------------------
+# --- reported trouble, in lines of our own ------------------------------------------------
+
+ENCODED = "渡口\n\n𫛛在对岸叫了一声\n船家把绳子解开\n\n河面上只剩下月亮"
+
+
+def test_a_folder_of_files_in_four_encodings(tmp_path):
+    plain = ENCODED.replace("𫛛", "鳥").replace("船家把绳子解开", "船家把繩子解開")
+    plain = plain.replace("对", "對").replace("声", "聲")
+    both = "联通\n\n移动"  # its bytes in UTF-8 are valid in GBK too
+    assert both.encode().decode("gbk", "replace") != both
+    write(tmp_path / "big5.txt", plain.encode("big5"))
+    write(tmp_path / "gb18030.txt", ENCODED.encode("gb18030"))
+    write(tmp_path / "utf8.txt", ENCODED)
+    write(tmp_path / "both.txt", both)
+    by_id = {r.poem.poem_id: r for r in read_user_poems(tmp_path, "modern").rows}
+    assert {name: row.encoding for name, row in by_id.items()} == {
+        "big5.txt": "Big5",
+        "gb18030.txt": "GB18030",
+        "utf8.txt": "UTF-8",
+        "both.txt": "UTF-8",
+    }
+    assert by_id["gb18030.txt"].poem.text == by_id["utf8.txt"].poem.text
+    assert "𫛛" in poem.characters(by_id["gb18030.txt"].poem.text)
+    assert by_id["big5.txt"].poem.text == plain.partition("\n\n")[2]
+
+
+def test_titles_and_dates_of_pt_files_that_look_like_something_else(tmp_path):
+    written = {
+        "子_zi/夜.pt": "title:夜里2:40的水管\ndate:2001｜2003\n\n它咳了两下\n又忍住",
+        "子_zi/早.pt": "title:早集\ndate:1987年11\n\n鱼还张着嘴\n\n秤先低了头",
+        "丑_chou/空.pt": "title:\ndate:\n\n桌上有半碗凉水\n没有人",
+        "丑_chou/表.pt": "title:登记\ndate:0071203\n\ntitle:这里也是诗\n我填了名字\ndate:空着",
+        "丑_chou/信.pt": "title:信\ndate:274\n纸脆了\n字还站着",
+    }
+    for name, content in written.items():
+        write(tmp_path / name, content)
+    kept = {p.poem_id: p for p in read_user_poems(tmp_path, "modern").poems}
+    assert {name: p.title for name, p in kept.items()} == {
+        "子_zi/夜.pt": "夜里2:40的水管",
+        "子_zi/早.pt": "早集",
+        "丑_chou/空.pt": "",
+        "丑_chou/表.pt": "登记",
+        "丑_chou/信.pt": "信",
+    }
+    assert {p.date for p in kept.values()} == {"2001｜2003", "1987年11", "0071203", "274", None}
+    assert {poem.year_of(p.date) for p in kept.values()} == {1987, None}
+    assert poem.counts("", kept["丑_chou/表.pt"].text).lines == 3
+    assert poem.counts("", kept["丑_chou/信.pt"].text).lines == 2
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_poems_in_the_cells_of_a_sheet(tmp_path, separator):
+    rows = [
+        ["编号", "标题", "正文", "备注"],
+        ["1", "盐", '"他说""盐比水老""\n水没有回答\n\n罐子空着"', ""],
+        ["2", f'"门{separator}槛"', '"进来\n出去"', "改过"],
+        ["3", "白", "", "没有正文"],
+        ["4", "账", '"=今日\n-三文\n+一碗面"', ""],
+    ]
+    text = "\ufeff" + "\r\n".join(separator.join(row) for row in rows)
+    read = read_user_poems(write(tmp_path / "a.csv", text), "modern")
+    assert [r.problem for r in read.rows] == [None, None, "no text", None]
+    assert "row 3 (id 3): no text" in read.rows[2].said
+    first = read.rows[0].poem.text
+    counts = poem.counts("", first)
+    assert (counts.stanzas, counts.lines, first.count('"')) == (2, 3, 2)
+    assert read.rows[1].poem.title == f"门{separator}槛"
+    assert [line[0] for line in read.rows[3].poem.text.split("\n")] == ["=", "-", "+"]
+
+
+def test_numbers_dates_and_na_stay_strings(tmp_path):
+    text = "id,title,text\n003,NA,雨\n2e7,null,NaN\n2020-01-02,5-12,无\nNA,2046,门\n8,TRUE,\n"
+    rows = read_user_poems(write(tmp_path / "a.csv", text), "modern").rows
+    assert [(r.poem.poem_id, r.poem.title, r.poem.text) for r in rows] == [
+        ("003", "NA", "雨"),
+        ("2e7", "null", "NaN"),
+        ("2020-01-02", "5-12", "无"),
+        ("NA", "2046", "门"),
+        ("8", "TRUE", ""),
+    ]
+    assert [r.problem for r in rows] == [None] * 4 + ["no text"]
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "renamed.csv", "exported.csv"])
+def test_a_workbook_whatever_it_is_called(tmp_path, name):
+    text = "灯把墙照旧了_x000D_\n又照新_x000D_\n_x000D_\n墙不说话"
+    if name == "exported.csv":
+        write(tmp_path / name, f'id,text\n1,"{text}"\n')
+    else:
+        book = Workbook()
+        book.active.append(["id", "text"])
+        book.active.append(["1", text])
+        book.save(tmp_path / "book.xlsx")
+        (tmp_path / "book.xlsx").rename(tmp_path / name)
+    (found,) = read_user_poems(tmp_path / name, "modern").poems
+    assert found.text == "灯把墙照旧了\n又照新\n\n墙不说话"
+
+
+# --- the cases of ../shared ---------------------------------------------------------------
 
 
 @needs_shared

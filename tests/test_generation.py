@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from fakes import Answer, completion, fails, says, serving
+from shared import SHARED, needs_shared
 
 from shiyan.config import GenerateParams, PromptTexts, load_params
 from shiyan.errors import UserError
@@ -19,7 +20,6 @@ from shiyan.records import Poem, Understanding
 from shiyan.work import WorkCache
 
 ROOT = Path(__file__).parents[1]
-SHARED = ROOT.parent / "shared"
 PROMPTS = load_params("prompts", PromptTexts, ROOT / "params.yaml")
 FORMS = CiForms(
     describe=lambda cipai: f"{cipai}的格律",
@@ -377,7 +377,7 @@ def test_an_empty_file_of_finished_replies_is_told(tmp_path):
         finished.read_finished(tmp_path / "r.jsonl", [], PROMPTS, FORMS)
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the collected replies are not here")
+@needs_shared
 def test_the_collected_replies_of_the_1_5b():
     """520 replies: 40 poems, 13 prompts. Read by us: 90 kept ones and all the others."""
     human = [

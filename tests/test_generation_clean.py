@@ -1,14 +1,12 @@
 """Raw replies become poems by written rules; each case names the rules it needs."""
 
 import json
-from pathlib import Path
 
 import pytest
+from shared import bug_replies
 
 from shiyan.generation.clean import Asked, ci_layout, clean, copied_share, is_loop
 from shiyan.records import Poem
-
-SHARED = Path(__file__).parents[1].parent / "shared"
 
 TITLE = "檐下"
 BODY = "灯把雨数了一遍\n数到最后一滴睡着了\n\n屋檐不睡\n它替灯数下去"
@@ -273,13 +271,7 @@ def test_a_ci_without_marks_keeps_its_lines():
 # --- the collected cases --------------------------------------------------------------
 
 
-def collected(number: str) -> list[dict]:
-    folder = SHARED / "cases/bugs"
-    paths = sorted(folder.glob(f"{number}-*/replies.jsonl")) if folder.is_dir() else []
-    return [json.loads(line) for path in paths for line in path.open(encoding="utf-8")]
-
-
-@pytest.mark.parametrize("case", collected("12"), ids=lambda case: case["id"])
+@pytest.mark.parametrize("case", bug_replies("12-think-shapes"))
 def test_collected_think_shapes(case):
     cleaned = clean(case["reply"], Asked("modern", "雨后"), case.get("finish_reason"))
     if case["expect"] is None:
@@ -290,7 +282,9 @@ def test_collected_think_shapes(case):
 
 
 @pytest.mark.parametrize("title", ["雨后", None])
-@pytest.mark.parametrize("case", collected("15"), ids=lambda case: case["id"])
+@pytest.mark.parametrize(
+    "case", bug_replies("15-preamble-markdown-afterword"), ids=lambda case: case["id"]
+)
 def test_collected_preambles_and_afterwords(case, title):
     cleaned = clean(case["reply"], Asked("modern", None if "keep" in case["id"] else title))
     if "body" in case:
@@ -299,7 +293,9 @@ def test_collected_preambles_and_afterwords(case, title):
         assert all(part in cleaned.body for part in case["body_contains"])
 
 
-@pytest.mark.parametrize("case", collected("17"), ids=lambda case: case["id"])
+@pytest.mark.parametrize(
+    "case", bug_replies("17-truncated-or-looping"), ids=lambda case: case["id"]
+)
 def test_collected_cuts_and_loops(case):
     cleaned = clean(case["reply"], Asked("modern"), case.get("finish_reason"))
     if "expect" in case:
@@ -310,7 +306,7 @@ def test_collected_cuts_and_loops(case):
         assert cleaned.missing == case["status"]
 
 
-@pytest.mark.parametrize("case", collected("34"), ids=lambda case: case["id"])
+@pytest.mark.parametrize("case", bug_replies("34-llm-ci-reply"))
 def test_collected_ci_replies(case):
     cleaned = clean(case["reply"], Asked("ci", "春晓", cipai="如梦令"), case.get("finish_reason"))
     if case["id"] == "short":

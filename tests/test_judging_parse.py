@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shared import BUGS, bug_replies, json_lines, needs_shared
 
 from shiyan.judging.expression import chinese_number, normalised, read_score
 from shiyan.judging.loose_json import documents
@@ -15,21 +16,11 @@ from shiyan.judging.parse import parse_reply
 from shiyan.judging.rubric import CI_QUALITY, POLLER, RUBRICS, Dimension, Rubric
 
 HERE = Path(__file__).parent
-BUGS = HERE.parents[1] / "shared/cases/bugs"
 OVERALL = Rubric("overall", (Dimension("评分"),), 1, 5)
 
 
-def lines_of(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-REPLIES = lines_of(HERE / "judge_replies.jsonl")
+REPLIES = json_lines(HERE / "judge_replies.jsonl")
 """Those named unseen-… were written by somebody who did not know the parser."""
-
-
-def bug(name: str) -> list:
-    path = BUGS / name / "replies.jsonl"
-    return lines_of(path) if path.exists() else []
 
 
 def test_there_are_as_many_shapes_as_promised():
@@ -47,20 +38,36 @@ def test_reply(case):
 ONE_SCORE = ("45-several-verdicts", "46-json-in-markdown", "49-no-verdict-is-unscored")
 
 
-@pytest.mark.parametrize(
-    "case",
-    [case for name in ONE_SCORE for case in bug(name)],
-    ids=lambda case: case["id"],
-)
+@pytest.mark.parametrize("case", bug_replies(*ONE_SCORE))
 def test_reported_trouble_with_one_score(case):
     verdict = parse_reply(case["reply"], OVERALL, is_cut=case.get("finish_reason") == "length")
     assert verdict.scores["评分"] in case["accept"]
 
 
-@pytest.mark.skipif(not BUGS.exists(), reason="needs ../shared")
-def test_no_verdict_is_no_zero():
-    """Bug 49: the mean is over those who answered."""
-    replies = bug("49-no-verdict-is-unscored")
+UNSCORED = [
+    {"reply": "这首诗写得克制。评分：5"},
+    {"reply": "对不起，我不能给这首诗打分。"},
+    {"reply": "评分：3"},
+    {"reply": "意象清楚，语言干净，读来流畅。"},
+    {"reply": "评分：4"},
+    {"reply": "开头写井，后面写", "finish_reason": "length"},
+]
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        pytest.param(lambda: UNSCORED, id="own"),
+        pytest.param(
+            lambda: json_lines(BUGS / "49-no-verdict-is-unscored/replies.jsonl"),
+            id="shared",
+            marks=needs_shared,
+        ),
+    ],
+)
+def test_no_verdict_is_no_zero(replies):
+    """The mean is over those who answered."""
+    replies = replies()
     verdicts = [parse_reply(c["reply"], OVERALL, is_cut="finish_reason" in c) for c in replies]
     scores = [v.scores["评分"] for v in verdicts if v.is_complete]
     assert (sum(scores) / len(scores), len(scores), len(replies)) == (4.0, 3, 6)
@@ -71,7 +78,38 @@ def test_no_verdict_is_no_zero():
     ]
 
 
-@pytest.mark.skipif(not BUGS.exists(), reason="needs ../shared")
+EIGHT = ("情感", "意象", "语言", "结构", "主题", "节奏", "深度", "整体")
+
+
+NUMBERED = "\n".join(f"{n}. {name}：{n % 5 + 1}分" for n, name in enumerate(EIGHT, 1))
+TABLE = """| 维度 | 得分 | 说明 |
+|---|:-:|---|
+| 情感 | 2 | 第3节才有 |
+| **意象** | 5 | 4处都新 |
+| 语言 | 3→4 | 重读后改 |
+| 结构 | — | 说不准 |
+| 主题 | 4分 | 十分明白 |
+| 节奏 | 1/5 |  |
+| 整体 | 3 | 2025年读过 |"""
+RENAMED = "心情：2\n意象：5\n语言：3\n结构：4\n主题：4\n节奏：1\n深度：2\n整体：3"
+
+
+@pytest.mark.parametrize(
+    ("reply", "scores"),
+    [
+        pytest.param(TABLE, [2, 5, 4, None, 4, 1, None, 3], id="table"),
+        pytest.param("2，5，3，4，4，1，2，3", [2, 5, 3, 4, 4, 1, 2, 3], id="eight numbers"),
+        pytest.param("2，5，3，4，4，1，2", [None] * 8, id="seven numbers"),
+        pytest.param(NUMBERED, [2, 3, 4, 5, 1, 2, 3, 4], id="list"),
+        pytest.param(RENAMED, [None, 5, 3, 4, 4, 1, 2, 3], id="renamed"),
+    ],
+)
+def test_a_missing_or_renamed_dimension_of_eight_shifts_nothing(reply, scores):
+    rubric = Rubric("other", tuple(map(Dimension, EIGHT)), 1, 5)
+    assert list(parse_reply(reply, rubric).scores.values()) == scores
+
+
+@needs_shared
 def test_eight_dimensions_in_a_table_a_row_and_a_list():
     """Bug 48: a missing or renamed dimension shifts nothing."""
     expected = {
@@ -82,7 +120,7 @@ def test_eight_dimensions_in_a_table_a_row_and_a_list():
         "renamed": [None, 3, 4, 4, 5, 4, 3, 4],
         "json": [4, 3, 4, 4, 5, 4, 3, 4],
     }
-    for case in bug("48-eight-dimensions-table"):
+    for case in json_lines(BUGS / "48-eight-dimensions-table/replies.jsonl"):
         rubric = Rubric("other", tuple(map(Dimension, case["dims"])), 1, 5)
         assert list(parse_reply(case["reply"], rubric).scores.values()) == expected[case["id"]]
 

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from shared import SHARED, needs_shared
 
 from shiyan.collection import modern_git
 from shiyan.collection.modern_git import is_classical, is_prose_poem, is_regular, is_translation
@@ -15,7 +16,6 @@ from shiyan.jsonl import read_objects
 from shiyan.records import Poem
 
 ROOT = Path(__file__).parents[1]
-SHARED = ROOT.parent / "shared"
 VERSE = "我把灯关了\n它又亮着\n\n窗外的雨"
 FILES = {
     "徐甲_xujia/灯.pt": f"title:灯\ndate:192510\n\n{VERSE}",
@@ -164,7 +164,7 @@ def test_one_long_line_makes_no_prose_poem():
     assert not is_prose_poem(poem("风" * 41 + "\n雨\n雪"), 1931)
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="../shared is absent")
+@needs_shared
 def test_conf_has_the_poets_and_years_of_the_public_domain_poems():
     expected = {
         row["author"]: row["death_year"]
@@ -174,7 +174,7 @@ def test_conf_has_the_poets_and_years_of_the_public_domain_poems():
     assert dict(config.poets) == expected
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="../shared is absent")
+@needs_shared
 def test_the_rules_leave_nearly_all_of_the_reviewed_poems():
     rows = [row for _, row in read_objects(SHARED / "data" / "modern_pd.jsonl")]
     reasons = [

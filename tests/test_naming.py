@@ -1,14 +1,12 @@
 """MLflow's names: every path has a legal one, and it turns back into the path."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shared import BUGS, needs_shared
 
 from shiyan.naming import LONGEST, is_shortened, legal_name, original_path, uncut_name
 
-CASE = Path(__file__).resolve().parents[2] / "shared/cases/bugs/54-mlflow-names-and-params"
 TRICKY = st.sampled_from(list("-ux25./ %@()=→:,_诗浣溪沙纱\n")) | st.characters(codec="utf-8")
 PATHS = st.lists(st.text(TRICKY, max_size=12), min_size=1, max_size=4).map(tuple)
 
@@ -62,9 +60,9 @@ def test_a_name_that_is_too_long_turns_back_by_its_list():
         original_path(name)
 
 
-@pytest.mark.skipif(not CASE.exists(), reason="the shared cases are not here")
+@needs_shared
 def test_reported_names_stay_apart():
-    names = (CASE / "names.txt").read_text(encoding="utf-8").splitlines()
+    names = (BUGS / "54-mlflow-names-and-params/names.txt").read_text(encoding="utf-8").splitlines()
     legal = {legal_name(name): name for name in names}
     assert len(legal) == len(names)
     full = {cut: uncut_name(name) for cut, name in legal.items()}

@@ -2,9 +2,9 @@
 
 import csv
 import json
-from pathlib import Path
 
 import pytest
+from shared import SHARED, needs_shared
 
 from shiyan.collection import personas
 from shiyan.errors import UserError
@@ -135,12 +135,12 @@ def test_the_projects_own_have_the_papers_length_and_sources():
     assert {"徐志摩", "闻一多", "戴望舒", "苏轼"} <= {p.poet_id for p in found}
 
 
-SHARED = Path(__file__).parents[2] / "shared/data/modern_pd.jsonl"
-
-
-@pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared")
+@needs_shared
 def test_the_projects_own_quote_no_modern_poem():
-    rows = (json.loads(line) for line in SHARED.read_text(encoding="utf-8").splitlines())
+    rows = (
+        json.loads(line)
+        for line in (SHARED / "data/modern_pd.jsonl").read_text(encoding="utf-8").splitlines()
+    )
     poems = [poem(row["text"]) for row in rows]
     assert not {
         p.poet_id: q for p in personas.collect(None)[0] if (q := personas.quotations(p, poems))

@@ -1,18 +1,15 @@
 """The parser of poems, against counts made by hand."""
 
 import unicodedata
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shared import BUGS, SHARED, needs_shared
 
 from shiyan import poem
 from shiyan.jsonl import read_objects
 from shiyan.poem import Apart
-
-SHARED = Path(__file__).parents[2] / "shared"
-needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="../shared is absent")
 
 CLEAN = "窗台上的杯子\n装着昨天的雨\n\n我把它倒掉\n它又落下来"
 
@@ -141,16 +138,33 @@ def test_a_year_is_read_only_where_it_is_sure(date, year):
     assert poem.year_of(date) == year
 
 
+def test_a_title_in_a_file_however_it_was_saved():
+    saved = "\ufeff" + f"空杯\n\n{CLEAN}\n".replace("\n", "　\r\n　　")
+    assert poem.titled(saved) == poem.titled(f"空杯\n\n{CLEAN}") == ("空杯", CLEAN)
+
+
+def test_all_that_stands_beside_the_verse_of_one_poem():
+    text = (
+        "旧桥\n——给守桥人\n\n“桥是河的一句话。”\n——桥头的碑\n\n1.\n\n石头数着脚\n脚数着石头\n\n2.\n\n"
+        "一九六三年的水印\n还在我的膝上\n\n二〇〇八年十月五日，于旧桥\n\n注：旧桥，村名。\n选自《旧桥》"
+    )
+    verse, apart = poem.parts(poem.titled(text)[1])
+    assert (len(poem.stanzas(verse)), len(poem.lines(verse))) == (2, 4)
+    assert [a.kind for a in apart] == (
+        ["dedication", "epigraph", "epigraph", "section", "section", "date", "note", "source"]
+    )
+    assert Apart("section", "1.") in apart
+
+
 @needs_shared
 def test_bug_01_and_11_from_the_shared_cases():
-    cases = SHARED / "cases" / "bugs"
     texts = [
-        (cases / "01-bom-crlf-fullwidth" / name).read_bytes().decode("utf-8")
+        (BUGS / "01-bom-crlf-fullwidth" / name).read_bytes().decode("utf-8")
         for name in ("clean.txt", "dirty.txt")
     ]
     assert poem.titled(texts[0]) == poem.titled(texts[1])
     assert poem.counts(*poem.titled(texts[1])).characters == 58
-    notes = (cases / "11-epigraph-notes-sections" / "notes.txt").read_text(encoding="utf-8")
+    notes = (BUGS / "11-epigraph-notes-sections" / "notes.txt").read_text(encoding="utf-8")
     verse, apart = poem.parts(poem.titled(notes)[1])
     assert (len(poem.stanzas(verse)), len(poem.lines(verse))) == (2, 6)
     assert [a.kind for a in apart] == (

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from shared import OWN, SHARED, needs_shared
 
 from shiyan.config import PathsParams, load_params
 from shiyan.errors import UserError
@@ -18,8 +19,6 @@ from shiyan.report import of_judging
 from shiyan.report.table import Table
 
 ROOT = Path(__file__).parents[1]
-SHARED = ROOT.parent / "shared/cases/poller_published.json"
-needs_published = pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared")
 DRAWN = {"resamples": 50, "seed": 0}
 READINGS = [
     Understanding(
@@ -255,9 +254,21 @@ def test_what_is_not_there_is_said(paths):
         list(of_judging.tables(paths))
 
 
-@needs_published
+def test_table_3_as_printed_follows_from_the_papers_means():
+    printed = json.loads((OWN / "poller_table_3.json").read_text(encoding="utf-8"))["errors"]
+    errors = {(r["evaluator"], r["prompt_id"]): e for r, e in of_judging.printed_errors()}
+    assert len(printed) == len(errors) == 20
+    for row in printed:
+        found = errors[row["evaluator"], row["prompt_id"]]
+        assert found["Avg"] == pytest.approx(row["average"], abs=0.01)
+        for name, error in row["scores"].items():
+            assert found[name] == pytest.approx(error, abs=0.005)
+
+
+@needs_shared
 def test_the_papers_numbers_are_copied_right():
-    given = json.loads(SHARED.read_text(encoding="utf-8"))
+    """As another read them."""
+    given = json.loads((SHARED / "cases/poller_published.json").read_text(encoding="utf-8"))
     names = dict(zip(given["dimensions"], of_judging.DIMENSIONS, strict=True))
 
     def ours(scores: dict) -> dict:
@@ -270,12 +281,11 @@ def test_the_papers_numbers_are_copied_right():
             kept["judge_means"]] == [
         (r["evaluator"], r["prompt_id"], ours(r["scores"]), r["avg"]) for r in given["judge_means"]
     ]  # fmt: skip
-    errors = {(r["evaluator"], r["prompt_id"]): e for r, e in of_judging.printed_errors()}
-    for published in given["published_errors"]:
-        found = errors[published["evaluator"], published["prompt_id"]]
-        assert found["Avg"] == pytest.approx(published["avg"], abs=0.01)
-        for name, error in ours(published["scores"]).items():
-            assert found[name] == pytest.approx(error, abs=0.005)
+    table_3 = json.loads((OWN / "poller_table_3.json").read_text(encoding="utf-8"))["errors"]
+    assert [(r["evaluator"], r["prompt_id"], r["scores"], r["average"]) for r in table_3] == [
+        (r["evaluator"], r["prompt_id"], ours(r["scores"]), r["avg"])
+        for r in given["published_errors"]
+    ]
     claims = [c.get("reduction_pct", c.get("avg_reduction_pct")) for c in given["claims"]]
     assert [claim["percent"] for claim in kept["reductions"]] == claims
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from lm_fakes import tiny_model
+from shared import BUGS, needs_shared
 
 from shiyan.cli import dispatch
 from shiyan.detectors.zero_shot import DETECTORS, OF_ONE_MODEL
 from shiyan.stage import exit_code_of
 
-CASES = Path(__file__).resolve().parents[2] / "shared/cases/bugs"
 POEM = "木勺\n\n搅着锅里的月亮\n越搅越淡"
 
 
@@ -208,15 +208,15 @@ def test_help_tells_the_exit_code_of_a_null(capsys):
     assert "The exit code is 1 where any score is null" in told
 
 
-@pytest.mark.skipif(not CASES.exists(), reason="the shared cases are not here")
+@needs_shared
 def test_public_reports_of_short_texts_and_of_batches(folder, capsys):
-    code, objects = scored(capsys, str(CASES / "35-short-and-empty/poems.jsonl"))
+    code, objects = scored(capsys, str(BUGS / "35-short-and-empty/poems.jsonl"))
     found = by_id(objects)
     assert code == 1
     assert list(found) == ["t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "ok"]
     assert all(set(found[t].values()) == {None} for t in ("t1", "t2", "t3", "t4", "t5"))
     assert None not in found["ok"].values()
-    file = str(CASES / "40-batch-equals-single/poems.jsonl")
+    file = str(BUGS / "40-batch-equals-single/poems.jsonl")
     results = [by_id(scored(capsys, file, "--batch-tokens", n)[1]) for n in ("1", "2", "4", "9999")]
     assert all(result == results[0] for result in results[1:])
     assert results[0]["p2"] == results[0]["p6"]

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from shared import BUGS
 
 from shiyan import tracking
 from shiyan.composition import flattened
@@ -29,7 +30,6 @@ from shiyan.stage import with_note
 pytestmark = pytest.mark.mlflow
 
 ROOT = Path(__file__).resolve().parent.parent
-CASE = ROOT.parent / "shared/cases/bugs/54-mlflow-names-and-params"
 LOCK = """schema: '2.0'
 stages:
   judge:
@@ -263,8 +263,9 @@ def test_names_of_any_kind_are_logged_and_turn_back(project):
         "x" * 300,
         "a:b",
     ]
-    if CASE.exists():
-        names += (CASE / "names.txt").read_text(encoding="utf-8").splitlines()
+    more = BUGS / "54-mlflow-names-and-params/names.txt"
+    if more.exists():
+        names += more.read_text(encoding="utf-8").splitlines()
     document = {name: float(place) for place, name in enumerate(dict.fromkeys(names))}
     with tracking.open_store("shiyan") as store:
         parent = store.parent_of(current_experiment(), {}, 0.0)

@@ -1,16 +1,14 @@
 """Near-duplicates against brute force over all pairs."""
 
 from itertools import combinations
-from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shared import BUGS, needs_shared
 
 from shiyan import twins
 from shiyan.jsonl import read_objects
 
-SHARED = Path(__file__).parents[2] / "shared"
 LINE = "屋檐下的水滴了一夜\n石阶记住了它的节奏\n我没有醒来"
 
 
@@ -52,8 +50,13 @@ def test_the_same_families_as_by_comparing_all_pairs(drawn, threshold):
     assert twins.twins(texts, threshold) == sorted(tuple(sorted(f)) for f in families)
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="../shared is absent")
+def test_copies_are_told_as_one_line():
+    texts = {"a": LINE, "b": LINE + "。", "c": "另一首", "d": LINE.replace("\n", "\n\n")}
+    assert twins.copies(twins.twins(texts, 0.8)) == ["3 copies of 1 poem: a, b, d"]
+
+
+@needs_shared
 def test_bug_06_four_copies_of_one_poem():
-    rows = read_objects(SHARED / "cases/bugs/06-duplicate-twins/poems.jsonl")
+    rows = read_objects(BUGS / "06-duplicate-twins/poems.jsonl")
     texts = {row["id"]: row["text"] for _, row in rows if row["id"] != "p6"}
     assert twins.copies(twins.twins(texts, 0.8)) == ["4 copies of 1 poem: p1, p2, p3, p4"]

@@ -5,11 +5,10 @@ import struct
 from pathlib import Path
 
 import pytest
+from shared import BUGS, needs_shared
 
 from shiyan.errors import UserError
 from shiyan.weights import check_weights, read_gguf_header
-
-CASES = Path(__file__).resolve().parents[2] / "shared/cases/bugs"
 
 
 def string(text: str) -> bytes:
@@ -98,7 +97,7 @@ def test_cut_safetensors_are_told_from_whole_ones(saved):
         check_weights(saved("m.safetensors", whole[:-1]))
 
 
-@pytest.mark.skipif(not CASES.exists(), reason="the shared cases are not here")
+@needs_shared
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -114,4 +113,4 @@ def test_cut_safetensors_are_told_from_whole_ones(saved):
 )
 def test_public_reports(name, message):
     with pytest.raises(UserError, match=message):
-        check_weights(CASES / name)
+        check_weights(BUGS / name)
