@@ -7,6 +7,7 @@ goes. A set-up that was stopped goes on with the packages that are missing, and 
 compares one sum and ends. Every trouble is one sentence on stderr and exit code 2.
 """
 
+import csv
 import hashlib
 import re
 import shutil
@@ -223,11 +224,14 @@ def missing_of(wanted: dict[str, str]) -> list[str]:
 
 def is_whole(package: Distribution) -> bool:
     """Whether every file that the package lists is there; a stopped pip leaves half of one."""
-    if package.read_text("RECORD") is None:
+    record = package.read_text("RECORD")
+    if record is None:
         # An old pip without `wheel` installs a source package so, and writes this list last.
         return package.read_text("installed-files.txt") is not None
+    # Not package.files: from some 3.11 on it leaves out those that are missing.
+    names = (row[0] for row in csv.reader(record.splitlines()) if row)
     return all(
-        Path(str(file.locate())).exists() for file in package.files or () if file.suffix != ".pyc"
+        Path(str(package.locate_file(name))).exists() for name in names if not name.endswith(".pyc")
     )
 
 
