@@ -168,6 +168,11 @@ def test_the_runs_stand_in_mlflow_with_a_nested_run_a_stage(project):
 
 def test_a_judges_temperature_reruns_the_judge_alone(project):
     # Short replies cannot be read as scores, which is not what is asked here.
-    changes = ("experiment=smoke", "judge.temperature=0.2", "judge.max_tokens=24")
+    changes = (
+        "experiment=smoke",
+        "judge.temperature=0.2",
+        "judge.max_tokens=24",
+        "judge.attempts=1",
+    )
     output = run(project, "dvc", "exp", "run", *(part for c in changes for part in ("-S", c)))
     assert stages_that_ran(output) == ["judge", "track"]
