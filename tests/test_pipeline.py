@@ -28,6 +28,8 @@ STAGES = [
     "track",
 ]
 CI = ("如梦令", "浣溪沙", "忆江南", "卜算子")
+# A judgment that is cut off is unscored with its reason; whole ones take minutes.
+CHANGES = ("experiment=smoke", "judge.max_tokens=24")
 
 pytestmark = [pytest.mark.dvc, pytest.mark.model]
 
@@ -72,7 +74,7 @@ def project(tmp_path_factory) -> Path:
             shutil.copy(ROOT / name, folder / name)
     # The committed lock speaks of the default run, whose outs are not in this copy.
     (folder / "dvc.lock").unlink(missing_ok=True)
-    run(folder, "shiyan", "compose", "experiment=smoke")
+    run(folder, "shiyan", "compose", *CHANGES)
     run(folder, "git", "init", "-q")
     for key, value in (("user.name", "t"), ("user.email", "t@example.org")):
         run(folder, "git", "config", key, value)
