@@ -435,3 +435,27 @@ def test_statistics_have_the_shapes_that_they_say(models, cache):
     assert [len(row) for row in (own.entropy, own.top_log_prob)] == [n] * 2
     assert isinstance(own, ModelStatistics)
     assert isinstance(found.pairs["q", "p"], PairStatistics)
+
+
+@pytest.mark.parametrize("lost", ["lm_head.weight", "model.layers.1.mlp.up_proj.weight"])
+def test_weights_that_are_not_in_the_file_are_refused_by_name(tmp_path, lost):
+    from safetensors.torch import load_file, save_file
+
+    model = tiny_model(tmp_path)
+    file = model.folder / "model.safetensors"
+    weights = load_file(file)
+    del weights[lost]
+    save_file(weights, file, metadata={"format": "pt"})
+    with pytest.raises(UserError, match=rf"not in its files, e\.g\. .*{lost}"):
+        CausalLM(model, load_tokenizer(model), Reading())
+
+
+def test_weights_under_other_names_are_refused(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    model = tiny_model(tmp_path)
+    file = model.folder / "model.safetensors"
+    renamed = {f"base_model.model.{name}": value for name, value in load_file(file).items()}
+    save_file(renamed, file, metadata={"format": "pt"})
+    with pytest.raises(UserError, match="not in its files"):
+        CausalLM(model, load_tokenizer(model), Reading())

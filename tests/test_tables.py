@@ -1,6 +1,7 @@
 """Sheets as people save them."""
 
 import io
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,21 @@ def test_a_workbook_is_known_by_its_bytes_and_its_numbers_stay_as_shown():
         [{"id": "7", "text": "门\n开"}, {"id": "1.5", "text": "TRUE"}]
     )
     assert table.rows[0].place == "诗.csv row 2"
+
+
+@pytest.mark.parametrize("told", ["A1", "A1:B2"])
+def test_a_workbook_that_understates_its_size_is_read_whole(told):
+    rows = [("id", "text"), *((f"p{n}", f"第{n}行") for n in range(5))]
+    whole = io.BytesIO(workbook(*rows))
+    changed = io.BytesIO()
+    with zipfile.ZipFile(whole) as source, zipfile.ZipFile(changed, "w") as target:
+        for name in source.namelist():
+            part = source.read(name)
+            if name == "xl/worksheets/sheet1.xml":
+                assert b'<dimension ref="A1:B6"' in part
+                part = part.replace(b'ref="A1:B6"', f'ref="{told}"'.encode())
+            target.writestr(name, part)
+    assert len(read(changed.getvalue()).rows) == 5
 
 
 def test_a_second_sheet_is_not_passed_over_in_silence():

@@ -258,12 +258,17 @@ def sha256_of(path: Path, *, anew: bool = False) -> str:
     known = _read_sums(memory).get(str(path), [None])
     if known[:2] == now and not anew:
         return str(known[2])
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = digest(path)
     # A cache that cannot be written costs time, not a result.
     with suppress(UserError), replacing(memory) as file:
         json.dump(_read_sums(memory) | {str(path): [*now, found]}, file, indent=1)
     return found
+
+
+def digest(path: Path) -> str:
+    """sha256 of a file, computed now."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read_sums(memory: Path) -> dict[str, list[Any]]:

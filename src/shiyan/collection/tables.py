@@ -126,6 +126,9 @@ def _read_workbook(path: Path, raw: bytes) -> Table:
 
     try:
         book = load_workbook(io.BytesIO(raw), read_only=True, data_only=True)
+        for sheet in book.worksheets:
+            # A file may understate its own size, and rows beyond it would be lost.
+            sheet.reset_dimensions()
         sheets = [sheet for sheet in book.worksheets if any(_full_rows(sheet))]
         records = [
             (f"{path} row {number}", cells)

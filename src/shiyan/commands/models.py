@@ -21,7 +21,7 @@ from shiyan.config import (
     validated,
 )
 from shiyan.errors import UserError
-from shiyan.lm.folder import converted_folder, scoring_folder
+from shiyan.lm.folder import converted_folder, scoring_folder, why_not_whole
 
 SCORING = "zero_shot_score."
 
@@ -92,6 +92,10 @@ def state(name: str, params: AllParams, *, anew: bool) -> dict[str, Any]:
             models.verified(name, model, path)
             folder = converted_folder(model.sha256 or models.sha256_of(path))
             row["scoring_folder"] = str(folder) if folder.exists() else None
+            if folder.exists() and (wrong := why_not_whole(folder, anew=anew)):
+                raise UserError(
+                    f"{folder}: {wrong}; `shiyan models fetch {name}` converts it again"
+                )
         elif path.is_dir():
             models.checked_folder(path)
     except UserError as error:

@@ -47,11 +47,14 @@ class CausalLM:
 
         self.name = model.name
         self.device = device_of(reading)
+        loaded: Any
+        info: dict[str, Any]
         try:
-            loaded = AutoModelForCausalLM.from_pretrained(
+            loaded, info = AutoModelForCausalLM.from_pretrained(
                 model.folder,
                 dtype=getattr(torch, reading.dtype),
                 local_files_only=True,
+                output_loading_info=True,
             )
         except (OSError, ValueError, ImportError, RuntimeError) as error:
             raise unloadable(model, error) from error
@@ -60,9 +63,15 @@ class CausalLM:
                 f"{model.name} is a {loaded.config.model_type}, which is not a causal model: it "
                 "reads what follows a token too, so it cannot score; choose another model"
             )
-        loaded.eval().requires_grad_(False).to(self.device)  # type: ignore[no-untyped-call]
+        # transformers gives these random values and only warns. A tied head is not among them.
+        if missing := sorted(info["missing_keys"]):
+            raise UserError(
+                f"{model.folder}: {len(missing)} weights that {model.name} needs are not in its "
+                f"files, e.g. {', '.join(missing[:3])}; take a whole checkpoint"
+            )
+        loaded.eval().requires_grad_(False).to(self.device)
         self.body = loaded.base_model
-        head = loaded.get_output_embeddings()  # type: ignore[no-untyped-call]
+        head = loaded.get_output_embeddings()
         self.width = min(tokenizer.width, head.weight.shape[0])
         # In bfloat16 logits of neighbours collide; a float32 output matrix keeps them apart.
         self.head = head.weight[: self.width].float()
