@@ -12,7 +12,7 @@ export DVC_NO_ANALYTICS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 export PYTHONUTF8 := 1
 # Files of tests are independent: each goes to a free process, those that take longest first.
-PYTEST := pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+PYTEST := pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder --durations 10
 # A venv of the caller's must not shine through.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 

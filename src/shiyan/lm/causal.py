@@ -47,10 +47,9 @@ class CausalLM:
 
         self.name = model.name
         self.device = device_of(reading)
-        loaded: Any
-        info: dict[str, Any]
+        outcome: Any
         try:
-            loaded, info = AutoModelForCausalLM.from_pretrained(
+            outcome = AutoModelForCausalLM.from_pretrained(
                 model.folder,
                 dtype=getattr(torch, reading.dtype),
                 local_files_only=True,
@@ -58,6 +57,7 @@ class CausalLM:
             )
         except (OSError, ValueError, ImportError, RuntimeError) as error:
             raise unloadable(model, error) from error
+        loaded, info = outcome
         if reads_both_ways(loaded.config):
             raise UserError(
                 f"{model.name} is a {loaded.config.model_type}, which is not a causal model: it "
