@@ -84,6 +84,11 @@ def test_every_model_of_the_folder_is_known_under_its_file_name():
         ("train_roberta.name=../../x", r"train_roberta\.name: '\.\./\.\./x' is no name"),
         ("train_roberta.name=char_ngrams", "two detectors are called 'char_ngrams'"),
         ("train_roberta.name=lrr", "'lrr' is the name of a detector without training"),
+        (
+            'generate.replies="~/replies.jsonl"',
+            "generate.replies.*begins with ~.*write the path out",
+        ),
+        ('collect.ratings="~/r.jsonl"', "collect.ratings.*begins with ~"),
         ("zero_shot_score.min_tokens=2000", r"min_tokens \(2000\) is above max_tokens"),
     ],
 )

@@ -160,7 +160,7 @@ def test_half_of_a_mixed_number_is_no_score(written):
         ("85‒90", "a range"), ("85∼90", "a range"), ("85 to 90", "a range"), ("85…90", "a range"),
         ("85 and 90 points", "a range"), ("85、90分", "a range"), ("八十五、九十分", "a range"),
         ("85, 90]", "a range"), ("九十分（95分）", "two verdicts"),
-        ("90分（85分）", "two verdicts"),
+        ("90分（85分）", "two verdicts"), ("4,5", "two numbers, or one"), ("81,5分", "two numbers"),
     ],
 )  # fmt: skip
 def test_what_looks_like_a_score_and_cannot_be_used(text, problem):

@@ -90,6 +90,20 @@ def test_a_workbook_is_known_by_its_bytes_and_its_numbers_stay_as_shown():
     assert table.rows[0].place == "诗.csv row 2"
 
 
+def test_a_cell_of_per_cent_is_read_as_it_is_shown():
+    book = Workbook()
+    book.active.append(["id", "text"])
+    for number, (value, form) in enumerate(
+        [(0.85, "0%"), (0.855, "0.0%"), (1, "0%"), (0.85, "0.00")]
+    ):
+        book.active.append([f"p{number}", value])
+        book.active.cell(number + 2, 2).number_format = form
+    stream = io.BytesIO()
+    book.save(stream)
+    found = [row.cells["text"] for row in read(stream.getvalue()).rows]
+    assert found == ["85%", "85.5%", "100%", "0.85"]
+
+
 @pytest.mark.parametrize("told", ["A1", "A1:B2"])
 def test_a_workbook_that_understates_its_size_is_read_whole(told):
     rows = [("id", "text"), *((f"p{n}", f"第{n}行") for n in range(5))]

@@ -44,7 +44,17 @@ class Params(BaseModel):
 NO_FILE = "conf/none"
 """Stands for "no file" where DVC watches what a parameter names; it cannot watch a null."""
 
-OwnFile = Annotated[str | None, BeforeValidator(lambda v: None if v == NO_FILE else v)]
+
+def _written_out(path: str) -> str:
+    if path.startswith("~"):
+        raise ValueError("begins with ~, which DVC does not know; write the path out")
+    return path
+
+
+OwnFile = Annotated[
+    Annotated[str, AfterValidator(_written_out)] | None,
+    BeforeValidator(lambda v: None if v == NO_FILE else v),
+]
 """A user's file that a stage reads: None where the parameter names `NO_FILE`."""
 
 
@@ -98,7 +108,7 @@ class FilesParams(Params):
     """A user's own poems."""
 
     kind: Literal["files"]
-    path: Annotated[str, AfterValidator(_given)]
+    path: Annotated[str, AfterValidator(_given), AfterValidator(_written_out)]
     """A .jsonl, .csv or .xlsx file, or a folder of .txt and .pt files."""
     genre: Literal["modern", "ci"]
     columns: dict[str, str] = {}

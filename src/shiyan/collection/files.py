@@ -123,7 +123,7 @@ def collect(params: FilesParams, tune_of: TuneOf | None = None) -> Corpus:
     Raises:
         UserError: as `read_user_poems`, or not one poem can be used.
     """
-    path = project_root() / Path(params.path).expanduser()
+    path = project_root() / Path(params.path)
     read = read_user_poems(path, params.genre, params.columns, needs_cipai=True, tune_of=tune_of)
     rows = [replace(row, problem=BY_LLM) if row.by_llm else row for row in read.rows]
     read = replace(read, rows=tuple(rows))

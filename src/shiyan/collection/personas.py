@@ -42,10 +42,7 @@ def collect(path: str | None) -> tuple[list[Persona], list[str]]:
     Raises:
         UserError: a line that is no persona, or a poet who stands twice (both places).
     """
-    if path is not None:
-        files = [project_root() / Path(path).expanduser()]
-    else:
-        files = sorted(BUNDLED.glob("*.jsonl"))
+    files = [project_root() / path] if path is not None else sorted(BUNDLED.glob("*.jsonl"))
     fields = {name.casefold(): field for field, names in COLUMNS.items() for name in names}
     personas: dict[str, Persona] = {}
     places: dict[str, str] = {}

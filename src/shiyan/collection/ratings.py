@@ -56,7 +56,7 @@ def collect(path: str | None, scales: Mapping[str, Scale]) -> tuple[list[HumanRa
     """
     if path is None:
         return [], []
-    file = project_root() / Path(path).expanduser()
+    file = project_root() / Path(path)
     rows = read_rows(file, [name for names in COLUMNS.values() for name in names])
     if not rows:
         raise UserError(f"{file} holds no rating; it needs item_id, rater_id and a score a column")

@@ -144,19 +144,21 @@ def _read_workbook(path: Path, raw: bytes) -> Table:
 
 
 def _full_rows(sheet: object) -> Iterator[tuple[int, list[str]]]:
-    rows = sheet.iter_rows(values_only=True)  # type: ignore[attr-defined]
-    for number, values in enumerate(rows, start=1):
-        cells = [_as_text(value) for value in values]
+    rows = sheet.iter_rows()  # type: ignore[attr-defined]
+    for number, row in enumerate(rows, start=1):
+        cells = [_as_text(cell.value, cell.number_format or "") for cell in row]
         if any(cell.strip() for cell in cells):
             yield number, cells
 
 
-def _as_text(value: object) -> str:
-    """A workbook's cell as a person reads it there."""
+def _as_text(value: object, number_format: str) -> str:
+    """A workbook's cell as a person reads it there: 0.85 in a cell of per cent is 85%."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return str(value).upper()
+    if isinstance(value, int | float) and "%" in number_format:
+        return f"{100 * value:.10g}%"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if isinstance(value, datetime):

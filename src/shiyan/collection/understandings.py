@@ -43,7 +43,7 @@ def collect(
     """
     if path is None:
         return [], []
-    file = project_root() / Path(path).expanduser()
+    file = project_root() / Path(path)
     rows = read_rows(file, [name for names in COLUMNS.values() for name in names])
     fields = {name.casefold(): field for field, names in COLUMNS.items() for name in names}
     columns = list(dict.fromkeys(column for _, row in rows for column in row))

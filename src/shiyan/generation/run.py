@@ -99,7 +99,7 @@ def carry_out(work: Work) -> Generated:
     params = work.params
     written: list[Written] = []
     if params.replies is not None:
-        path = project_root() / Path(params.replies).expanduser()
+        path = project_root() / Path(params.replies)
         written = finished.read_finished(path, work.human, work.prompts, work.forms)
     for name, chat in work.chats.items():
         if any(still_to_ask(work, name)):

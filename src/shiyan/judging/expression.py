@@ -146,6 +146,8 @@ _CORRECTED = re.compile(
 """80分（不，应为75分）: which of the two is meant is not for us to say."""
 _SPLIT = re.compile(rf"[ \t]+\d+\s*{UNIT}", re.IGNORECASE)
 """8 0分"""
+_COMMA = re.compile(rf",{DIGITS}")
+"""4,5: one number with a decimal comma, or two; neither is taken."""
 _BOUND = re.compile(r"\s*(?:\+|±\s*\d+(?:\.\d+)?|分?(?:以上|以下|之上|之下|多分?|余分?))")
 
 _HAN_DIGITS = {c: i for i, c in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
@@ -198,6 +200,9 @@ def read_score(text: str, start: int, rubric: Rubric) -> Reading | None:
     if first["digits"] and (split := _SPLIT.match(text, first.end("digits"))) is not None:
         whole = text[start : split.end()].strip()
         return Reading(None, f"{whole!r} is not one number", split.end())
+    if first["digits"] and (comma := _COMMA.match(text, first.end("digits"))) is not None:
+        whole = text[start : comma.end()].strip()
+        return Reading(None, f"{whole!r} is two numbers, or one with a decimal comma", comma.end())
     value = _number(first["digits"] or first["han"] or first["part"] or first["tens"])
     if value is None:
         return Reading(None, f"{first.group().strip()!r} is not one number", end)
