@@ -818,3 +818,163 @@ def test_a_server_that_tells_no_log_probabilities(tmp_path, logprobs):
     assert isinstance(reply, ChatReply)
     assert reply.log_probs is None
     assert "logprobs" not in chat._body(request())
+
+
+# --- a server that goes and comes ------------------------------------------------------
+
+
+def close_after(answer: Answer) -> Answer:
+    return dataclasses.replace(answer, headers={"Connection": "close"})
+
+
+def gone(server: ScriptedServer) -> None:
+    """Refuse connections from now on."""
+    server.http.shutdown()
+    server.http.server_close()
+
+
+def back(server: ScriptedServer) -> None:
+    """Listen again, where it did before."""
+    address = ("127.0.0.1", server.http.server_port)
+    server.http = type(server.http)(address, server.http.RequestHandlerClass)
+    threading.Thread(target=server.http.serve_forever, args=(0.01,), daemon=True).start()
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_an_outage_of_minutes_ends_no_run(tmp_path, waits, monkeypatch, at_once):
+    patient = chat_module._sleep
+    with serving([close_after(says("4"))]) as server:
+
+        async def wait(seconds: float) -> None:
+            await patient(seconds)
+            if sum(waits) > 240 and not is_back:
+                is_back.append(True)
+                back(server)
+
+        is_back: list[bool] = []
+        monkeypatch.setattr(chat_module, "_sleep", wait)
+        with open_chat(server, tmp_path, requests_at_once=at_once) as chat:
+            chat.ask(request(seed=0))
+            gone(server)
+            outcomes = list(chat.ask_all([request(seed=seed) for seed in range(1, 9)]))
+    assert all(isinstance(outcome, ChatReply) for _, outcome in outcomes)
+    assert is_back
+
+
+def test_a_server_that_stays_away_is_given_up(tmp_path, waits):
+    patience = Patience(outage=100)
+    with (
+        serving([close_after(says("4"))]) as server,
+        open_chat(server, tmp_path, requests_at_once=4, patience=patience) as chat,
+    ):
+        chat.ask(request(seed=0))
+        gone(server)
+        with pytest.raises(UserError, match="cannot be reached"):
+            list(chat.ask_all([request(seed=seed) for seed in range(1, 9)]))
+        back(server)
+    assert sum(waits) > 100
+
+
+def test_requests_refused_together_are_one_round(tmp_path, waits):
+    with serving([says("4")]) as server:
+        pass
+    with (
+        open_chat(server, tmp_path, requests_at_once=16) as chat,
+        pytest.raises(UserError, match="cannot be reached"),
+    ):
+        list(chat.ask_all([request(seed=seed) for seed in range(16)]))
+    assert chat.usage.tries > 16, "the first round of refusals is not the last"
+
+
+def test_rejections_of_some_items_stop_nothing_and_are_kept(tmp_path):
+    def script(body: dict) -> Answer:
+        return fails(400, "not this one") if body["seed"] % 2 else says("4")
+
+    asked = [request(seed=seed) for seed in (0, *range(1, 40, 2))]
+    with serving(script) as server:
+        for n_tried in (len(asked), 0):
+            with open_chat(server, tmp_path) as chat:
+                kinds = [getattr(outcome, "kind", "") for _, outcome in chat.ask_all(asked)]
+            assert kinds.count("rejected") == len(asked) - 1
+            assert chat.usage.tries == n_tried
+
+
+# --- the key ---------------------------------------------------------------------------
+
+KEY = 'sk-a/b"c+1234567890'
+
+
+def echoes() -> dict[str, Answer]:
+    told = f"Headers: {{'Authorization': 'Bearer {KEY}'}}"
+    in_address = chat_module.urllib.parse.quote(KEY, safe="")
+    pieces = [KEY[:9], KEY[9:]]
+    events = [{"choices": [{"delta": {"content": piece}}]} for piece in pieces]
+    events.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    stream = "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
+    return {
+        "a reply": says(told),
+        "reasoning": says("4", reasoning_content=told),
+        "an empty reply": says("", reasoning_content=told),
+        "a refusal": says("", refusal=told),
+        "an address": says(f"https://example.org/?key={in_address}"),
+        "the model's name": Answer(body=completion("4") | {"model": told}),
+        "a stream in pieces": Answer(body=stream),
+        "rejected": fails(400, told),
+        "far into a long message": fails(400, "x" * 290 + told),
+        "filtered": fails(400, told, code="content_filter"),
+        "busy": fails(500, told),
+        "the key refused": fails(401, told),
+        "no JSON": Answer(status=500, body=told.encode()),
+    }
+
+
+@pytest.mark.parametrize("name", echoes())
+def test_a_key_that_an_answer_echoes_stands_nowhere(tmp_path, monkeypatch, waits, capfd, name):
+    monkeypatch.setenv("SCRIPTED_KEY", KEY)
+    shown = ""
+    with (
+        serving([echoes()[name]]) as server,
+        open_chat(server, tmp_path, key_variable="SCRIPTED_KEY") as chat,
+    ):
+        try:
+            shown = repr(chat.ask(request()))
+        except UserError as error:
+            shown = str(error)
+        assert server.headers[0]["authorization"] == f"Bearer {KEY}"
+    files = [path.read_bytes().decode() for path in tmp_path.rglob("*") if path.is_file()]
+    for text in (shown, *capfd.readouterr(), *files):
+        assert not [s for s in chat_module.spellings(KEY) if s in text]
+        assert KEY[:9] not in text
+
+
+# --- answers that are none --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"choices": ' + b"[" * 100_000,
+        completion([5]),
+        completion([{"type": "text", "text": 5}]),
+        completion("4") | {"choices": [{"message": {"content": "4"}, "finish_reason": ["stop"]}]},
+        b'data: {"choices": [5]}\n\n',
+        b'data: {"choices": [{"delta": 5}]}\n\n',
+        completion("4") | {"choices": 5},
+    ],
+)
+def test_an_answer_of_any_shape_ends_in_a_value(tmp_path, waits, body):
+    with serving([Answer(body=body)]) as server, open_chat(server, tmp_path) as chat:
+        outcome = chat.ask(request())
+    assert isinstance(outcome, ChatFailure)
+    assert outcome.kind in ("broken", "no_answer")
+
+
+def test_what_is_odd_beside_a_reply_does_not_spoil_it(tmp_path):
+    body = completion("4", usage={"prompt_tokens": 10**30, "completion_tokens": -1})
+    body |= {"model": "m\ud800"}
+    body["choices"][0]["logprobs"] = {"content": [{"top_logprobs": 5}]}
+    with serving([Answer(body=body)]) as server, open_chat(server, tmp_path) as chat:
+        outcome = chat.ask(request())
+    assert isinstance(outcome, ChatReply)
+    assert (outcome.text, outcome.model) == ("4", "m\ufffd")
+    assert (outcome.prompt_tokens, outcome.completion_tokens) == (None, None)

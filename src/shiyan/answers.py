@@ -220,6 +220,16 @@ def read_answer(
     Raises:
         StopAskingError: every other request would fail alike.
     """
+    try:
+        return _read(status, body, headers)
+    except (TypeError, ValueError, AttributeError, KeyError, RecursionError) as error:
+        # Whatever stands where something else should: no reply, and no end of the run.
+        return Again(
+            f"answered with no readable chat completion ({type(error).__name__})", "broken"
+        )
+
+
+def _read(status: int, body: bytes, headers: Mapping[str, str]) -> ChatReply | ChatFailure | Again:
     if status != 200:
         return _read_error(status, body, headers)
     value = _json_of(body)
@@ -241,7 +251,7 @@ def _json_of(body: bytes) -> dict[str, Any] | None:
         return _joined_stream(body)
     try:
         value = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
@@ -256,7 +266,7 @@ def _joined_stream(body: bytes) -> dict[str, Any] | None:
             continue
         try:
             event = json.loads(payload)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         if not isinstance(event, dict) or (_error_in(event) and not event.get("choices")):
             return event if isinstance(event, dict) else None
@@ -368,7 +378,7 @@ def _read_choice(
         finish_reason=finish if isinstance(finish, str) else None,
         prompt_tokens=_count(usage.get("prompt_tokens")),
         completion_tokens=_count(usage.get("completion_tokens")),
-        model=model if isinstance(model, str) else None,
+        model=_text_of(model) or None,
         cached_tokens=_cached(usage),
         log_probs=_log_probs(choice.get("logprobs")),
     )
@@ -414,7 +424,7 @@ def _log_probs(told: Any) -> tuple[tuple[tuple[str, float], ...], ...] | None:
         top = place.get("top_logprobs") if isinstance(place, Mapping) else None
         known = [
             (_text_of(entry.get("token")), float(entry["logprob"]))
-            for entry in (top or [])
+            for entry in (top if isinstance(top, list) else [])
             if isinstance(entry, Mapping)
             and isinstance(entry.get("logprob"), int | float)
             # Some servers tell -inf of what they ruled out; untold says as much.
@@ -424,8 +434,13 @@ def _log_probs(told: Any) -> tuple[tuple[tuple[str, float], ...], ...] | None:
     return tuple(places) if any(places) else None
 
 
+MOST_TOKENS = 10**9
+"""More than any model reads or writes at once."""
+
+
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_count and 0 <= value <= MOST_TOKENS else None
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:

@@ -225,7 +225,9 @@ class Patience:
     empty: int = 2
     """Empty answers, each of them paid for, before a request is given up."""
     unreachable: int = 3
-    """Refused connections in a row before the server is given up."""
+    """Rounds of refused connections before a server that never answered is given up."""
+    outage: float = 600.0
+    """For one that answered before in this run, and may be starting again."""
     failed_in_a_row: int = 5
     """Requests in a row that were rejected, or failed through all their tries, likewise."""
 
@@ -298,6 +300,9 @@ class Chat:
         self._server: LlamaServer | None = None
         self._not_before = 0.0
         self._refused = 0
+        self._refused_since: float | None = None
+        self._has_answered = False
+        self._has_replied = False
         self._failed_in_a_row = 0
         self._told: set[str] = set()
         self._secrets: tuple[str, ...] = ()
@@ -481,7 +486,9 @@ class Chat:
             self.usage.failures[outcome.kind] += 1
         elif outcome.completion_tokens is None:
             self.usage.without_usage += 1
-        if isinstance(outcome, ChatReply) or outcome.kind in PAID:
+        # A rejection is the item's own where others were answered: it would come again.
+        is_final = isinstance(outcome, ChatReply) or outcome.kind in PAID
+        if is_final or (self._has_replied and outcome_kind(outcome) == "rejected"):
             self._keep(request, outcome)
         return outcome
 
@@ -490,7 +497,8 @@ class Chat:
         silent = 0
         empty: list[ChatReply] = []
         bodies: list[str] = []
-        for tried in range(1, self._patience.tries + 1):
+        tried = 0
+        while tried < self._patience.tries:
             await self._wait_for_turn()
             try:
                 answer, body = await self._try(client, request)
@@ -505,12 +513,14 @@ class Chat:
                 bodies.append(self._hidden(body))
                 self._cache.put_json("chat_failed", self.key(request), bodies)
             if not isinstance(answer, Again):
-                if isinstance(answer, ChatFailure) and answer.kind == "rejected":
-                    self._count_failed(answer.reason)
-                else:
-                    self._failed_in_a_row = 0
+                self._settle(answer)
                 return _with_tokens_of(empty, answer)
             again = answer
+            if again.reason == REFUSED and self._has_answered:
+                # A server that starts again: as long as it may take, this was no try.
+                await self._back_off(again, self._refused)
+                continue
+            tried += 1
             silent += again.reason == SILENT
             empty += [again.empty] if again.empty is not None else []
             # A local model's draw is decided by the seed: it would say nothing again.
@@ -524,6 +534,14 @@ class Chat:
         if again.empty is not None:
             return _with_tokens_of(empty[:-1], again.empty.failed(again.kind, reason))
         return _with_tokens_of(empty, ChatFailure(again.kind, reason))
+
+    def _settle(self, answer: ChatReply | ChatFailure) -> None:
+        """Count what was answered; the first reply shows that requests are not all wrong."""
+        self._has_replied = self._has_replied or isinstance(answer, ChatReply)
+        if isinstance(answer, ChatFailure) and answer.kind == "rejected" and not self._has_replied:
+            self._count_failed(answer.reason)
+        else:
+            self._failed_in_a_row = 0
 
     def _count_failed(self, reason: str) -> None:
         """What fails for every request (a temperature the server minds, say) must not go on."""
@@ -583,9 +601,11 @@ class Chat:
             response = error.response
         except openai.APIConnectionError as error:
             return self._read_silence(error), ""
-        self._refused = 0
-        answer = read_answer(response.status_code, response.content, response.headers)
-        return answer, response.content.decode("utf-8", "replace")
+        self._refused, self._refused_since, self._has_answered = 0, None, True
+        # Here and nowhere else an answer comes in: what echoes the key loses it at once.
+        body = self._without_key(response.content.decode("utf-8", "replace"))
+        answer = read_answer(response.status_code, body.encode(), response.headers)
+        return self._without_key_in(answer), body
 
     def _read_silence(self, error: Exception) -> Again:
         """What a connection that brought no answer means.
@@ -602,11 +622,27 @@ class Chat:
         if cause in ("ReadTimeout", "WriteTimeout", "PoolTimeout"):
             return Again(SILENT)
         if cause in ("ConnectError", "ConnectTimeout", "ProxyError"):
-            self._refused += 1
-            if self._refused >= self._patience.unreachable:
-                raise StopAskingError(f"cannot be reached{_through_proxy(self._url())}")
-            return Again("the connection was refused")
+            self._count_refused()
+            return Again(REFUSED)
         return Again("the connection broke before the answer was whole", "broken")
+
+    def _count_refused(self) -> None:
+        """Count a refused connection; those that were under way together are one round.
+
+        Raises:
+            StopAskingError: the server was never there, or is gone for too long.
+        """
+        now = time.monotonic()
+        if now >= self._not_before:
+            self._refused += 1
+        if self._refused_since is None:
+            self._refused_since = now
+        if self._has_answered:
+            is_gone = now - self._refused_since > self._patience.outage
+        else:
+            is_gone = self._refused >= self._patience.unreachable
+        if is_gone:
+            raise StopAskingError(f"cannot be reached{_through_proxy(self._url())}")
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         """The request's fields; every sampling parameter is sent, none left to the server."""
@@ -688,7 +724,7 @@ class Chat:
                 f"{self.params.key_variable}, which {state}; set it, or name another model",
                 2,
             )
-        self._secrets = (key,)
+        self._secrets = spellings(key)
         return key
 
     def _url(self) -> str:
@@ -702,15 +738,42 @@ class Chat:
         return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
 
     def _hidden(self, text: str) -> str:
-        """The text without the key, should a server echo it."""
+        """A message without the key and without credentials in addresses."""
+        return re.sub(r"://[^/@\s]+@", "://…@", self._without_key(text))
+
+    def _without_key(self, text: str) -> str:
+        """The text without the key, however a server spells it that echoes it."""
         for secret in self._secrets:
             text = text.replace(secret, "…")
-        return re.sub(r"://[^/@\s]+@", "://…@", text)
+        return text
+
+    def _without_key_in(self, answer: ChatReply | ChatFailure | Again) -> Any:
+        """The answer without the key, also where only reading it put its pieces together."""
+        changed: dict[str, Any] = {
+            name: self._without_key(value)
+            for name in ("text", "reasoning", "reason", "model", "finish_reason")
+            if isinstance(value := getattr(answer, name, None), str)
+        }
+        if isinstance(answer, Again) and answer.empty is not None:
+            changed["empty"] = self._without_key_in(answer.empty)
+        return dataclasses.replace(answer, **changed)
 
     def _key_hint(self, stop: str) -> str:
         if isinstance(self.params, ApiModelParams) and self.params.key_variable and "key" in stop:
             return f" (the key comes from {self.params.key_variable})"
         return ""
+
+
+def spellings(key: str) -> tuple[str, ...]:
+    """A key as it stands in plain text, in JSON and in an address, the longest first."""
+    in_json = json.dumps(key)[1:-1]
+    quoted = urllib.parse.quote(key, safe="")
+    found = {key, in_json, in_json.replace("/", r"\/"), quoted, urllib.parse.quote_plus(key)}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def outcome_kind(outcome: Outcome) -> str | None:
+    return outcome.kind if isinstance(outcome, ChatFailure) else None
 
 
 def _with_tokens_of(empty: Sequence[ChatReply], outcome: Outcome) -> Outcome:
@@ -731,6 +794,7 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 
 SILENT = "no answer within the time-out"
+REFUSED = "the connection was refused"
 
 _sleep = asyncio.sleep
 

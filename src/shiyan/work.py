@@ -70,7 +70,7 @@ class WorkCache:
             return None
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
     def put_json(self, kind: str, key: Mapping[str, Any], value: Any) -> None:

@@ -78,7 +78,7 @@ def without_json(text: str, drop: Drop) -> str:
         return text
     try:
         value = json.loads(text[start : end + 1], strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     if not isinstance(value, dict):
         return text

@@ -90,7 +90,7 @@ def _document(text: str, start: int) -> Document | None:
 def _is_repaired(text: str) -> bool:
     try:
         json.loads(text, strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return True
     return False
 
