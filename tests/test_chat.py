@@ -899,6 +899,17 @@ def test_rejections_of_some_items_stop_nothing_and_are_kept(tmp_path):
             assert chat.usage.tries == n_tried
 
 
+def test_requests_without_a_reply_are_told_at_the_end(tmp_path, waits, capfd):
+    def script(body: dict) -> Answer:
+        return fails(500, "broken here") if body["seed"] == 1 else says("4")
+
+    with serving(script) as server, open_chat(server, tmp_path) as chat:
+        list(chat.ask_all([request(seed=seed) for seed in range(3)]))
+    told = capfd.readouterr().err
+    assert "1 of 3 requests have no reply (1 unavailable)" in told
+    assert "`dvc repro -f`" in told
+
+
 # --- the key ---------------------------------------------------------------------------
 
 KEY = 'sk-a/b"c+1234567890'

@@ -77,6 +77,9 @@ AnyModelParams = ApiModelParams | HubModelParams | LocalModelParams
 PAID = frozenset({"filtered", "reasoning_only", "no_answer"})
 """Failures that were answered, hence paid: they are kept like replies."""
 
+KEPT_FAILURES = PAID | {"too_long"}
+"""Those that another try would not mend."""
+
 NEUTRAL_SAMPLING: dict[str, Any] = {
     # llama.cpp's defaults would add top_k 40, min_p 0.05 and an order in which top_p
     # cuts before the temperature is applied; the papers name temperature and top_p only.
@@ -319,6 +322,19 @@ class Chat:
         if self._server is not None:
             self._server.close()
             self._server = None
+        if kind is None:
+            self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        """Say what has no reply and would not be asked again, since DVC takes the stage as done."""
+        lost = {kind: n for kind, n in self.usage.failures.items() if kind not in KEPT_FAILURES}
+        if lost:
+            kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(lost.items()))
+            sys.stderr.write(
+                f"notice: {self.name} at {self._where()}: {sum(lost.values())} of "
+                f"{self.usage.asked} requests have no reply ({kinds}); DVC takes the stage as "
+                "done, so `dvc repro -f` with its name asks for them again\n"
+            )
 
     @property
     def structured(self) -> Literal["json_schema", "json_object"] | None:
