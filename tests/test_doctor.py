@@ -150,6 +150,44 @@ def test_no_database_is_made_only_to_look(project):
     assert not (project / "mlflow/mlflow.db").exists()
 
 
+@pytest.mark.mlflow
+def test_a_damaged_database_is_told_and_mended(project, capsys):
+    database = project / "mlflow/mlflow.db"
+    database.parent.mkdir()
+    database.write_bytes(b"no database" * 100)
+    [finding] = doctor.runs()
+    assert f"{database} is damaged (file is not a database)" in finding.says
+    assert "--mend" in finding.remedy
+    assert [path.name for path in database.parent.iterdir()] == ["mlflow.db"]
+    found = []
+    for finding in doctor.runs():
+        found.append(doctor.is_mended(finding))
+    assert found == [True, False]
+    assert (database.parent / "mlflow.db.damaged").read_bytes() == b"no database" * 100
+    assert "kept as mlflow.db.damaged" in capsys.readouterr().err
+    assert [finding.says for finding in doctor.runs()] == ["every run has ended or is being logged"]
+
+
+@pytest.mark.mlflow
+def test_a_damaged_file_that_the_environment_names_is_told_only(project, monkeypatch):
+    mine = project / "thesis.txt"
+    mine.write_bytes(b"no database" * 100)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{mine}")
+    [finding] = doctor.runs()
+    assert str(mine) in finding.says
+    assert finding.mend is None
+
+
+def test_what_cannot_be_mended_is_said_and_stays_wrong(capsys):
+    from shiyan.errors import UserError
+
+    def fails():
+        raise UserError("the disk is full")
+
+    assert not doctor.is_mended(doctor.Finding("x", "is wrong", "mend it", fails))
+    assert capsys.readouterr().err == "note: the disk is full\n"
+
+
 def test_a_look_that_cannot_be_taken_is_itself_a_finding():
     from shiyan.errors import UserError
 

@@ -89,7 +89,7 @@ def test_domain_packages_do_not_import_each_other(domain):
 
 OWNERS = {
     "torch": {"lm", "detectors", "weights"},
-    "mlflow": {"tracking"},
+    "mlflow": {"tracking", "database"},
     "jsonlines": {"jsonl"},
     "openai": {"chat"},
     "opencc": {"chinese"},

@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from shared import BUGS
 
 from shiyan import tracking
 from shiyan.composition import flattened
+from shiyan.database import look_at
 from shiyan.errors import UserError
 from shiyan.lockfile import locked_stages, of_used_models, without_track
 from shiyan.metrics import Estimate, write_metrics
@@ -74,13 +78,37 @@ def empty_database(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.fixture
-def bare_project(tmp_path, monkeypatch) -> Path:
-    """conf/, params.yaml and dvc.yaml in a folder with blanks, Chinese and a % in its name."""
-    folder = tmp_path / "我的 诗稿" / "50% 试"
+@pytest.fixture(scope="session")
+def half_database(tmp_path_factory) -> Path:
+    """A database of which the later half of MLflow's migrations is missing."""
+    from alembic import command
+    from alembic.script import ScriptDirectory
+    from mlflow.store.db import utils
+    from sqlalchemy import create_engine
+
+    path = tmp_path_factory.mktemp("half") / "mlflow.db"
+    config = utils._get_alembic_config(f"sqlite:///{path}")
+    revisions = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+    engine = create_engine(f"sqlite:///{path}")
+    utils.InitialBase.metadata.create_all(engine)
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revisions[len(revisions) // 2])
+    engine.dispose()
+    return path
+
+
+def copy_of_project(folder: Path) -> Path:
     shutil.copytree(ROOT / "conf", folder / "conf")
     for name in ("params.yaml", "dvc.yaml"):
         shutil.copy(ROOT / name, folder)
+    return folder
+
+
+@pytest.fixture
+def bare_project(tmp_path, monkeypatch) -> Path:
+    """conf/, params.yaml and dvc.yaml in a folder with blanks, Chinese and a % in its name."""
+    folder = copy_of_project(tmp_path / "我的 诗稿" / "50% 试")
     for name in [n for n in os.environ if n.startswith(("DVC_", "MLFLOW_"))]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(folder)
@@ -307,6 +335,227 @@ def test_four_processes_may_use_a_missing_database_at_once(bare_project):
     ]
     assert [process.wait() for process in processes] == [0, 0, 0, 0]
     assert len(parents()) == len(stage_runs()) == 4
+
+
+def test_projects_may_share_one_missing_database(bare_project, tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/shared/runs.db")
+    code = "from shiyan.tracking import track; assert track('shiyan')"
+    processes = []
+    for number in range(2):
+        monkeypatch.chdir(copy_of_project(tmp_path / f"clone{number}"))
+        pretend_a_run()
+        environment = os.environ | {"DVC_EXP_NAME": f"e{number}", "DVC_EXP_BASELINE_REV": "c" * 40}
+        processes.append(subprocess.Popen([sys.executable, "-c", code], env=environment))
+    assert [process.wait() for process in processes] == [0, 0]
+    assert len(parents()) == len(stage_runs()) == 2
+
+
+@pytest.mark.parametrize("name", ["a?b", "a%41b", "what?x=1&y=%2F"])
+def test_signs_of_an_address_in_the_projects_path_are_no_address(bare_project, name, monkeypatch):
+    place = bare_project.parent / "place"
+    monkeypatch.chdir(copy_of_project(place / name))
+    pretend_a_run()
+    assert tracking.track("shiyan")
+    assert len(stage_runs()) == 1
+    assert artifacts(stage_runs()[0], "metrics") == ["metrics/judge.json"]
+    assert look_at(Path("mlflow/mlflow.db")).state == "well"
+    assert [path.name for path in place.iterdir()] == [name]
+    # A workspace of DVC is another folder, in the project.
+    monkeypatch.setenv("DVC_ROOT", str(place / name))
+    (place / name / ".dvc/tmp/exps/tmp1").mkdir(parents=True)
+    monkeypatch.chdir(place / name / ".dvc/tmp/exps/tmp1")
+    assert len(stage_runs()) == 1
+
+
+def test_a_store_that_cannot_be_made_is_named(project, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("no folder", encoding="utf-8")
+    pretend_a_run()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/runs.db")
+    with pytest.raises(UserError, match=f"^{tmp_path}/file cannot be used"):
+        tracking.track("shiyan")
+
+
+# --- a database that is half made or damaged ---------------------------------------------
+
+DATABASE = Path("mlflow/mlflow.db")
+AT_THE_20TH_MIGRATION = """
+from alembic.runtime.migration import HeadMaintainer
+done, step = [], HeadMaintainer.update_to_step
+def stopping(self, *arguments):
+    done.append(1)
+    if len(done) == 20:
+        os.kill(os.getpid(), signal.{name})
+    return step(self, *arguments)
+HeadMaintainer.update_to_step = stopping
+"""
+BEFORE_THE_RENAME = """
+from shiyan import database
+put = database.put
+def stopping(*paths):
+    os.kill(os.getpid(), signal.{name})
+    put(*paths)
+database.put = stopping
+"""
+ON_A_FULL_DISK = """
+import resource
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+"""
+
+
+def track_with(first: str) -> "subprocess.CompletedProcess[str]":
+    code = f"import os, signal\n{first}\nfrom shiyan.tracking import track\ntrack('shiyan')"
+    return subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, encoding="utf-8"
+    )
+
+
+def beside_the_database() -> set[str]:
+    return {path.name for path in Path("mlflow").iterdir()} - {"store.lock"}
+
+
+@pytest.mark.parametrize("moment", [AT_THE_20TH_MIGRATION, BEFORE_THE_RENAME])
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGINT"])
+def test_an_interrupted_first_run_leaves_no_half_database(bare_project, moment, name):
+    pretend_a_run()
+    assert track_with(moment.format(name=name)).returncode == -getattr(signal, name)
+    assert not DATABASE.exists()
+    assert tracking.track("shiyan")
+    assert len(stage_runs()) == 1
+    assert beside_the_database() == {"mlflow.db", "artifacts", "receipts"}
+
+
+def test_a_full_disk_leaves_no_half_database_and_is_one_sentence(bare_project):
+    pretend_a_run()
+    done = track_with(ON_A_FULL_DISK)
+    assert re.search(r"UserError: .*mlflow\.db could not be made or migrated \(.*\)$", done.stderr)
+    assert beside_the_database() == set()
+    assert tracking.track("shiyan")
+
+
+def damaged(whole: bytes) -> dict[str, bytes]:
+    middle = len(whole) // 2
+    return {
+        "empty": b"",
+        "cut": whole[:middle],
+        "cut in its first page": whole[:200],
+        "no database": b"The road not taken\n" * 500,
+        "header": b"\xff" * 100 + whole[100:],
+        "a page": whole[:middle] + b"\xff" * 8192 + whole[middle + 8192 :],
+    }
+
+
+@pytest.mark.parametrize("kind", damaged(b""))
+def test_a_damaged_database_is_kept_aside_and_the_run_goes_on(
+    project, empty_database, kind, capsys
+):
+    content = damaged(empty_database.read_bytes())[kind]
+    DATABASE.write_bytes(content)
+    # Played back into the new database, it would damage that one too.
+    Path("mlflow/mlflow.db-journal").write_bytes(b"a killed writer's")
+    pretend_a_run()
+    assert tracking.track("shiyan")
+    assert len(stage_runs()) == 1
+    assert Path("mlflow/mlflow.db.damaged").read_bytes() == content
+    assert not Path("mlflow/mlflow.db-journal").exists()
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "it is kept as mlflow.db.damaged, and the runs go to a new one" in told
+
+
+def test_every_damaged_database_is_kept(project, empty_database):
+    for content in (b"one", b"two", b"three"):
+        DATABASE.write_bytes(content * 100)
+        with tracking.locked_store():
+            pass
+    kept = ["mlflow.db.damaged", "mlflow.db.damaged.2", "mlflow.db.damaged.3"]
+    assert [Path("mlflow", name).read_bytes()[:3] for name in kept] == [b"one", b"two", b"thr"]
+
+
+def test_a_half_made_database_without_a_run_is_made_again(project, half_database, capsys):
+    shutil.copy(half_database, DATABASE)
+    pretend_a_run()
+    assert tracking.track("shiyan")
+    assert len(stage_runs()) == 1
+    assert "was left half made, without a run in it" in capsys.readouterr().err
+    assert Path("mlflow/mlflow.db.damaged").exists()
+
+
+def test_what_a_lost_database_had_is_logged_to_the_new_one(project):
+    # In processes of their own: MLflow keeps an open database for as long as its process lives.
+    pretend_a_run()
+    assert track_with("").returncode == 0
+    DATABASE.unlink()
+    assert track_with("").returncode == 0
+    assert names_of_runs()
+    assert not tracking.track("shiyan")
+    DATABASE.write_bytes(b"damaged" * 100)
+    with tracking.locked_store():
+        pass
+    assert tracking.track("shiyan")
+    assert len(stage_runs()) == 1
+
+
+def with_a_run(database: Path, more: str = "") -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        connection.executescript(
+            "INSERT INTO experiments (experiment_id, name, lifecycle_stage, artifact_location)"
+            " VALUES (1, 'shiyan', 'active', 'artifacts');"
+            "INSERT INTO runs (run_uuid, name, experiment_id, status, lifecycle_stage,"
+            " artifact_uri, user_id, source_type, start_time, end_time)"
+            " VALUES ('r', 'old', 1, 'FAILED', 'active', 'artifacts/r', 'me', 'LOCAL', 1, 2);"
+            + more
+        )
+
+
+def names_of_runs() -> list[str]:
+    with closing(sqlite3.connect(DATABASE)) as connection:
+        return [name for (name,) in connection.execute("SELECT name FROM runs")]
+
+
+def test_an_older_mlflows_database_with_runs_is_migrated(project, half_database):
+    shutil.copy(half_database, DATABASE)
+    with_a_run(DATABASE)
+    assert look_at(DATABASE).state == "old"
+    pretend_a_run()
+    assert tracking.track("shiyan")
+    assert len(names_of_runs()) == 3
+    assert beside_the_database() == {"mlflow.db", "receipts"}
+
+
+def test_a_migration_that_was_killed_leaves_the_older_database(project, half_database):
+    shutil.copy(half_database, DATABASE)
+    with_a_run(DATABASE)
+    before = DATABASE.read_bytes()
+    pretend_a_run()
+    killed = track_with(AT_THE_20TH_MIGRATION.format(name="SIGKILL"))
+    assert killed.returncode == -signal.SIGKILL
+    assert DATABASE.read_bytes() == before
+    assert tracking.track("shiyan")
+    assert "old" in names_of_runs()
+
+
+def test_runs_that_cannot_be_migrated_are_never_given_up(project, half_database):
+    shutil.copy(half_database, DATABASE)
+    # What an interrupted migration in place leaves: a table that a later one makes.
+    with_a_run(DATABASE, "CREATE TABLE secrets (x INTEGER)")
+    before = DATABASE.read_bytes()
+    pretend_a_run()
+    with pytest.raises(UserError, match=r"left as it was.*mlflow db upgrade sqlite:") as raised:
+        tracking.track("shiyan")
+    assert "next run" not in str(raised.value)
+    assert DATABASE.read_bytes() == before
+    assert beside_the_database() == {"mlflow.db"}
+
+
+def test_a_file_that_only_the_environment_names_is_left_alone(project, tmp_path, monkeypatch):
+    mine = tmp_path / "thesis.txt"
+    mine.write_text("no database\n" * 100, encoding="utf-8")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{mine}")
+    pretend_a_run()
+    with pytest.raises(UserError, match=r"thesis\.txt .*is damaged .*move it away"):
+        tracking.track("shiyan")
+    assert mine.read_text(encoding="utf-8").startswith("no database")
 
 
 def test_a_store_that_cannot_be_reached_is_one_sentence(project, monkeypatch):

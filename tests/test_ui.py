@@ -66,6 +66,19 @@ def test_broken_params_do_not_keep_the_pages_shut(project, capsys):
 
 
 @pytest.mark.mlflow
+def test_a_damaged_database_does_not_keep_the_pages_shut(project, monkeypatch, capsys):
+    (project / "mlflow").mkdir()
+    (project / "mlflow/mlflow.db").write_bytes(b"no database" * 100)
+    served = []
+    monkeypatch.setattr(ui, "serve", lambda host, port, uri: served.append(uri) or 0)
+    assert dispatch(["ui", "--port", str(free_port())]) == 0
+    assert served == [f"sqlite:///{project}/mlflow/mlflow.db"]
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "kept as mlflow.db.damaged" in told
+
+
+@pytest.mark.mlflow
 def test_the_pages_show_a_failed_run_and_the_server_ends_with_the_command(project):
     failed = (
         "from shiyan.notes import OpenNote; OpenNote('judge').end('failed', 'the server said no')"

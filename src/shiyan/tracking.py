@@ -1,6 +1,6 @@
 """MLflow: one parent run an experiment, one nested run a stage.
 
-This is the only module that imports MLflow, and it does so only when there is
+Only this module and `database` import MLflow, and they do so only when there is
 something to log: a receipt says that a state of dvc.lock has been logged. Runs
 go to `sqlite:///$DVC_ROOT/mlflow/mlflow.db` unless MLFLOW_TRACKING_URI names
 another store. A run is told by its tags (`dvc.key`, `dvc.stage`, `dvc.digest`),
@@ -11,6 +11,7 @@ import csv
 import hashlib
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,9 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from shiyan.composition import composed, flattened
 from shiyan.config import project_root
+from shiyan.database import Look, look_at, make, migrate
 from shiyan.errors import UserError
 from shiyan.jsonl import replacing
 from shiyan.lockfile import (
@@ -100,7 +103,9 @@ def track(experiment_name: str) -> bool:
         raise UserError(f"{LOCK_FILE} does not exist; run `dvc repro` to write it")
     experiment = current_experiment()
     receipt = receipt_of(experiment, LOCK_FILE.read_text(encoding="utf-8"))
-    if receipt.exists() and not settled_notes(experiment):
+    own = own_database()
+    is_logged = receipt.exists() and (own is None or own.exists())
+    if is_logged and not settled_notes(experiment):
         for path, _ in own_successes(experiment):
             path.unlink(missing_ok=True)
         return False
@@ -158,9 +163,13 @@ def receipt_of(experiment: Experiment, lock_text: str) -> Path:
     Under plain `dvc repro` a new commit alone is no new state: HEAD is not in the name.
     """
     lock = hashlib.sha256(without_track(lock_text).encode()).hexdigest()
-    store = hashlib.sha256(store_uri().encode()).hexdigest()
     name = experiment.key if experiment.name else f"repro-{experiment.params_sha256[:12]}"
-    return project_root() / "mlflow" / "receipts" / f"{name}-{lock[:12]}-{store[:8]}"
+    return project_root() / "mlflow" / "receipts" / f"{name}-{lock[:12]}-{store_key()}"
+
+
+def store_key() -> str:
+    """The end of the names of this store's receipts."""
+    return hashlib.sha256(store_uri().encode()).hexdigest()[:8]
 
 
 def result_of(locked: LockedStage, ran: Mapping[str, StageNote]) -> StageResult:
@@ -298,10 +307,50 @@ def is_number(text: str) -> bool:
 # --- the store ------------------------------------------------------------------------
 
 
+def own_database() -> Path | None:
+    """The project's own database; None where MLFLOW_TRACKING_URI names another store."""
+    if os.environ.get("MLFLOW_TRACKING_URI"):
+        return None
+    return project_root() / "mlflow" / "mlflow.db"
+
+
 def store_uri() -> str:
-    """MLFLOW_TRACKING_URI, or the project's own database."""
-    database = project_root() / "mlflow" / "mlflow.db"
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{database.as_posix()}"
+    """MLFLOW_TRACKING_URI, or the address of the project's own database."""
+    database = own_database()
+    if database is None:
+        return os.environ["MLFLOW_TRACKING_URI"]
+    path = database.as_posix()
+    if "?" in path or unquote(path) != path:
+        # Quoted, it would be right for SQLAlchemy 2.1, but MLflow makes a folder of the quoted
+        # name, and SQLAlchemy 2.0 unquotes nothing. From the project's folder, or a workspace
+        # in it, the path has no such sign.
+        path = quote(Path(os.path.relpath(database)).as_posix())
+    return f"sqlite:///{path}"
+
+
+def local_database() -> Path | None:
+    """The sqlite file that the runs go to; None for servers and databases in memory."""
+    if (own := own_database()) is not None:
+        return Path(os.path.realpath(own))
+    if not store_uri().startswith("sqlite:"):
+        return None
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        name = make_url(store_uri()).database
+    except ArgumentError:
+        # MLflow says what is wrong with it.
+        return None
+    if not name or name.startswith((":memory:", "file:")):
+        return None
+    return Path(os.path.realpath(name))
+
+
+def keep_quiet() -> None:
+    """Before MLflow is imported."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
 
 
 def ask_loopback_directly() -> None:
@@ -314,43 +363,110 @@ def ask_loopback_directly() -> None:
 
 @contextmanager
 def open_store(experiment_name: str) -> Iterator["Store"]:
-    """The store, for one process at a time: parallel first use breaks a fresh database.
+    """The store, for one process at a time; its database is made or put right first.
 
     Raises:
         UserError: the store cannot be reached or used, or another process holds it too long.
     """
+    with locked_store(), explaining_errors():
+        yield Store(experiment_name)
+
+
+@contextmanager
+def locked_store() -> Iterator[None]:
+    """The store's lock, with a database behind it that MLflow can use.
+
+    Raises:
+        UserError: as for `open_store`.
+    """
     from filelock import FileLock, Timeout
 
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
+    keep_quiet()
     ask_loopback_directly()
-    folder = project_root() / "mlflow"
+    database = local_database()
+    # Beside the database: several projects may share one.
+    folder = database.parent if database else project_root() / "mlflow"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / "store.lock", timeout=WAIT_S), explaining_errors():
-            yield Store(experiment_name)
+        with FileLock(folder / "store.lock", timeout=WAIT_S):
+            if database is not None:
+                put_right(database)
+            yield
     except Timeout:
         raise UserError(
             f"another process has been logging to {folder} for {WAIT_S // 60} minutes; "
             "end it and run again"
         ) from None
     except OSError as error:
-        raise UserError(f"{folder} cannot be used: {error.strerror or error}") from error
+        place = error.filename or folder
+        raise UserError(f"{place} cannot be used: {error.strerror or error}") from error
+
+
+def local_look() -> Look | None:
+    """What the local database is found to be; None for other stores.
+
+    Raises:
+        UserError: it cannot be read at all.
+    """
+    keep_quiet()
+    database = local_database()
+    return look_at(database) if database else None
+
+
+def put_right(database: Path) -> None:
+    """Make a database that is missing, migrate an old one, put a new one in a damaged one's place.
+
+    Raises:
+        UserError: it cannot be put right, or is damaged and not the project's own.
+    """
+    found = look_at(database)
+    if found.state == "well":
+        return
+    if found.state == "old":
+        try:
+            migrate(database)
+        except UserError as error:
+            raise UserError(
+                f"{error}; it {found.says} and is left as it was: copy it, then try "
+                f"`mlflow db upgrade {store_uri()}` or the MLflow that made it, or move it "
+                "away for a new one"
+            ) from error
+        return
+    if found.state == "unusable" and own_database() is None:
+        # A mistyped address may name anything of the user's.
+        raise UserError(
+            f"{database} (MLFLOW_TRACKING_URI) {found.says}; move it away for a new one, "
+            "or name another store"
+        )
+    forget_receipts()
+    if kept := make(database, found):
+        sys.stderr.write(
+            f"note: {database} {found.says}; it is kept as {kept.name}, and the runs "
+            "go to a new one\n"
+        )
+
+
+def forget_receipts() -> None:
+    """What a database that is gone had, the new one has not."""
+    for receipt in (project_root() / "mlflow" / "receipts").glob(f"*-{store_key()}"):
+        receipt.unlink(missing_ok=True)
 
 
 @contextmanager
 def explaining_errors() -> Iterator[None]:
     """MLflow's and its database's errors as one sentence."""
+    from alembic.util.exc import CommandError
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
         yield
-    except (MlflowException, SQLAlchemyError) as error:
+    except (MlflowException, SQLAlchemyError, CommandError) as error:
         reason = without_secrets(str(error).strip().partition("\n")[0])[:300]
         raise UserError(
             f"the runs could not be logged to MLflow at {without_secrets(store_uri())} ({reason}); "
-            "the numbers in metrics/ are complete, and the next run logs what is missing"
+            "the numbers in metrics/ are complete; put this right, and `dvc repro` logs what is "
+            "missing"
         ) from error
 
 
@@ -358,12 +474,8 @@ class Store:
     """An MLflow experiment to log runs to. Make it with `open_store`."""
 
     def __init__(self, experiment_name: str) -> None:
-        import logging
-
         from mlflow.tracking import MlflowClient
 
-        for name in ("alembic", "mlflow.store.db.utils"):
-            logging.getLogger(name).setLevel(logging.WARNING)
         self.client = MlflowClient(tracking_uri=store_uri())
         experiment = self.client.get_experiment_by_name(experiment_name)
         if experiment is not None and experiment.lifecycle_stage == "deleted":

@@ -1,17 +1,20 @@
 """Find what killed runs and damaged caches left behind, and what a run would miss.
 
 Exit code 0: all is well; 1: something is not. --mend removes stale workspaces and
-damaged cache objects, and ends runs in MLflow whose process is gone.
+damaged cache objects, keeps a damaged MLflow database aside and makes a new one, and
+ends runs in MLflow whose process is gone.
 """
 
 import argparse
 import json
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from hashlib import md5
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shiyan.config import (
     AllParams,
@@ -24,6 +27,9 @@ from shiyan.config import (
     validated,
 )
 from shiyan.errors import UserError
+
+if TYPE_CHECKING:
+    from shiyan.database import Look
 
 ROOM = 5 * 2**30
 """Bytes that a default run may need: models, their float32 copies, a work cache."""
@@ -62,9 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     worst = 0
     for look in looks:
         for finding in told(look):
-            mended = bool(arguments.mend and finding.mend)
-            if mended and finding.mend:
-                finding.mend()
+            mended = arguments.mend and is_mended(finding)
             worst = max(worst, int(not (finding.is_well or mended)))
             show(finding, mended, arguments.json)
     return worst
@@ -76,6 +80,18 @@ def told(look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
         yield from look()
     except UserError as error:
         yield Finding(look.__name__, str(error), "then run `shiyan doctor` again")
+
+
+def is_mended(finding: Finding) -> bool:
+    """Put it right, where that can be done; why it could not is said on stderr."""
+    if finding.mend is None:
+        return False
+    try:
+        finding.mend()
+    except UserError as error:
+        sys.stderr.write(f"note: {error}\n")
+        return False
+    return True
 
 
 def show(finding: Finding, mended: bool, as_json: bool) -> None:
@@ -256,9 +272,14 @@ def forget(workspace: Path) -> None:
 
 
 def runs() -> Iterator[Finding]:
-    """Runs that MLflow shows as running though nobody writes them, and untold failures."""
+    """MLflow's database, runs it shows as running though nobody writes them, untold failures."""
     from shiyan import tracking
 
+    found = tracking.local_look()
+    if found and found.state in ("old", "unusable"):
+        says = f"{tracking.local_database()} {found.says}"
+        yield Finding("MLflow", says, *remedy_of(found))
+        found = tracking.local_look()
     untold = tracking.settled_notes()
     if untold:
         yield Finding(
@@ -267,8 +288,9 @@ def runs() -> Iterator[Finding]:
             "`shiyan ui` or the next run logs them",
             learn,
         )
-    database = project_root() / "mlflow" / "mlflow.db"
-    if str(database) in tracking.store_uri() and not database.exists():
+    if found and found.state in ("old", "unusable"):
+        return
+    if found and found.state == "missing":
         yield Finding("MLflow", "no run has been logged yet")
         return
     with tracking.open_store(experiment_name()) as store:
@@ -283,6 +305,25 @@ def runs() -> Iterator[Finding]:
         )
     else:
         yield Finding("MLflow", "every run has ended or is being logged")
+
+
+def remedy_of(found: "Look") -> tuple[str, Callable[[], None] | None]:
+    """What a user can do about a database, and what --mend does."""
+    from shiyan.tracking import own_database
+
+    if found.state == "old":
+        return "`shiyan doctor --mend` or the next run migrates it", put_right
+    if own_database() is None:
+        return "move it away, or let MLFLOW_TRACKING_URI name another store", None
+    kept = "`shiyan doctor --mend` or the next run keeps it aside and makes a new one"
+    return kept, put_right
+
+
+def put_right() -> None:
+    from shiyan.tracking import locked_store
+
+    with locked_store():
+        pass
 
 
 def experiment_name() -> str:

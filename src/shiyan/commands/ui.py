@@ -35,6 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not has_remote_store(tracking.store_uri()):
         claim(arguments.host, arguments.port)
+        # The server must not make it: ended meanwhile, it would leave half a database.
+        with tracking.locked_store():
+            pass
     learn_of_notes()
     if has_remote_store(tracking.store_uri()):
         print(f"the runs are at {without_secrets(tracking.store_uri())} (MLFLOW_TRACKING_URI)")
