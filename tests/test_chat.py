@@ -399,6 +399,8 @@ def test_a_hub_model_cannot_be_asked(tmp_path):
         ("api.example.org/v1", "is no http address"),
         ("ftp://api.example.org/v1", "is no http address"),
         ("https://me:secret@api.example.org/v1", "holds credentials"),
+        ("https://api.example.org/v1?api-key=secret", "holds credentials"),
+        ("https://api.example.org/v1?version=1&sig=secret", "holds credentials"),
     ],
 )
 def test_an_address_that_cannot_be_asked(tmp_path, base_url, words):

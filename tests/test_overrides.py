@@ -66,6 +66,12 @@ def test_a_quoted_text_reaches_the_stage_unchanged(project, override, value):
         ("generate.sampling.tempreture=0.2", "did you mean generate.sampling.temperature?"),
         ("generate.tempreture=0.2", "did you mean generate.sampling.temperature"),
         ("judge.promts=[P0]", "did you mean judge.prompts?"),
+        (
+            "models.qwen2.5-coder-0.5b.context=8192",
+            "write -S 'models={qwen2.5-coder-0.5b: {context: 8192}}'",
+        ),
+        ("models.glm-4.requests_at_once=2", "write -S '+models.glm-4.requests_at_once=2'"),
+        ("models.glm-4.contxt=2", "a model has no parameter 'contxt'; it may have base_url, "),
     ],
 )
 def test_what_hydra_cannot_read_is_one_sentence_with_the_way_out(project, override, advice, capsys):
@@ -75,6 +81,23 @@ def test_what_hydra_cannot_read_is_one_sentence_with_the_way_out(project, overri
     assert advice in said
     assert said.count("\n") == 1
     assert PARAMS_FILE.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("override", "name", "key", "value"),
+    [
+        ("models={qwen2.5-coder-0.5b: {context: 8192}}", "qwen2.5-coder-0.5b", "context", 8192),
+        ("+models.glm-4.requests_at_once=2", "glm-4", "requests_at_once", 2),
+    ],
+)
+def test_what_is_advised_for_a_models_parameter_changes_it_alone(
+    project, default_params, override, name, key, value
+):
+    before = read_params()["models"]
+    dispatch(["compose", override])
+    after = read_params()["models"]
+    assert after[name][key] == value
+    assert after == before | {name: before[name] | {key: value}}
 
 
 def test_the_readmes_chinese_example_composes(project):

@@ -828,6 +828,10 @@ def _response_format(kind: str, schema: str) -> dict[str, Any]:
     return {"type": kind, "json_schema": {"name": "answer", "schema": json.loads(schema)}}
 
 
+_SECRET_NAME = re.compile(r"key|token|secret|password|^sig(?:nature)?$")
+"""Of a field in an address that holds a credential."""
+
+
 def check_address(name: str, url: str) -> None:
     """Refuse a base_url that cannot be asked, or that would tell a secret.
 
@@ -841,7 +845,8 @@ def check_address(name: str, url: str) -> None:
             "write it as https://HOST/v1",
             2,
         )
-    if parts.username or parts.password:
+    names = {name.lower() for name, _ in urllib.parse.parse_qsl(parts.query, True)}
+    if parts.username or parts.password or any(_SECRET_NAME.search(name) for name in names):
         raise UserError(
             f"models.{name}.base_url holds credentials, which would stand in every record; "
             "put the key into an environment variable and name that in key_variable",

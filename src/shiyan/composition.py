@@ -7,7 +7,15 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
-from shiyan.config import PARAMS_FILE, AllParams, read_params, validated
+from shiyan.config import (
+    PARAMS_FILE,
+    AllParams,
+    ApiModelParams,
+    HubModelParams,
+    LocalModelParams,
+    read_params,
+    validated,
+)
 from shiyan.errors import UserError
 
 CONF = Path("conf")
@@ -70,6 +78,8 @@ def explained(error: Exception, overrides: Sequence[str]) -> str:
     text = str(error)
     bad = next((o for o in overrides if o in text), overrides[0] if overrides else "")
     key, _, value = bad.partition("=")
+    if advice := of_a_models_key(key, value):
+        return f"the override {bad!r} cannot be read: {advice}"
     if type(error).__name__ == "OverrideParseException":
         return (
             f"the override {bad!r} needs quotes: -S '{key}={quoted(value)}' "
@@ -85,6 +95,24 @@ def explained(error: Exception, overrides: Sequence[str]) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("Config search path", "provider="))]
     return " ".join(told[:20]).rstrip(".")
+
+
+def of_a_models_key(key: str, value: str) -> str | None:
+    """What to write for a parameter of a model; its name may hold dots, as a key's parts do."""
+    name, _, field = key.lstrip("+~").removeprefix("models.").rpartition(".")
+    if not key.lstrip("+~").startswith("models.") or not (CONF / "model" / f"{name}.yaml").exists():
+        return None
+    known = {
+        f for kind in (LocalModelParams, HubModelParams, ApiModelParams) for f in kind.model_fields
+    }
+    if field not in known:
+        return f"a model has no parameter {field!r}; it may have {', '.join(sorted(known))}"
+    if "." in name:
+        return (
+            f"the model's name holds dots; write -S 'models={{{name}: {{{field}: {value}}}}}', or "
+            f"change conf/model/{name}.yaml"
+        )
+    return f"conf/ does not write this parameter out; write -S '+models.{name}.{field}={value}'"
 
 
 def quoted(value: str) -> str:
