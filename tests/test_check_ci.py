@@ -49,6 +49,7 @@ def test_what_breaks_is_marked_and_told(capsys, poem):
 
 def test_colour_in_a_terminal_unless_no_color_is_set(capsys, poem, monkeypatch):
     path = poem(HUANXISHA)
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\x1b[" in check(capsys, path)[1]
     monkeypatch.setenv("NO_COLOR", "1")
