@@ -57,6 +57,8 @@ def why_not_whole(folder: Path, *, anew: bool = False) -> str | None:
     stay in them for good. Each file has a sum of its own, written with it; it is computed once
     for a size and time of change, or anew.
     """
+    if not (folder / SUMS).exists():
+        return "it has no sums, as an earlier version left it"
     try:
         sums: dict[str, str] = json.loads((folder / SUMS).read_text(encoding="utf-8"))
         wrong = [n for n, wanted in sums.items() if sha256_of(folder / n, anew=anew) != wanted]
