@@ -244,6 +244,17 @@ def test_a_broken_utf8_name_of_a_file_is_still_an_id(tmp_path):
 ENCODED = "渡口\n\n𫛛在对岸叫了一声\n船家把绳子解开\n\n河面上只剩下月亮"
 
 
+def test_a_link_out_of_the_folder_is_no_poem(tmp_path, capsys):
+    write(tmp_path / "poems/a.txt", "井\n\n水低下去\n桶还在上面")
+    write(tmp_path / "elsewhere.txt", "别处\n\n不该读到的一行\n另一行")
+    (tmp_path / "poems/b.txt").symlink_to(tmp_path / "elsewhere.txt")
+    (tmp_path / "poems/c.txt").symlink_to(tmp_path / "poems/a.txt")
+    found = collect(tmp_path / "poems")
+    assert {poem.poem_id for poem in found.poems} == {"a.txt", "c.txt"}
+    assert found.left_out == {"a link out of the folder": 1}
+    assert "copy the poem itself" in capsys.readouterr().err
+
+
 def test_a_folder_of_files_in_four_encodings(tmp_path):
     plain = ENCODED.replace("𫛛", "鳥").replace("船家把绳子解开", "船家把繩子解開")
     plain = plain.replace("对", "對").replace("声", "聲")

@@ -1,11 +1,17 @@
 """Records in and out of files: nothing half-written, and a bad line names itself."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from shiyan.errors import UserError
 from shiyan.jsonl import read_objects, read_records, replacing, write_records
 from shiyan.records import Assignment, Poem
 
+ROOT = Path(__file__).resolve().parents[1]
 LEAF = Poem(poem_id="a", title="叶", text="叶落了\n", genre="modern", author="甲")
 
 
@@ -14,6 +20,20 @@ def test_what_is_written_is_read_back(tmp_path):
     assert write_records(path, [LEAF]) == 1
     assert list(read_records(path, Poem)) == [LEAF]
     assert "叶落了" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("umask", "mode"), [("077", "600"), ("022", "644"), ("002", "664")])
+def test_a_file_has_the_rights_that_the_user_gives(tmp_path, umask, mode):
+    code = "from pathlib import Path; from shiyan.jsonl import replacing\n"
+    code += "with replacing(Path('x')) as file: file.write('x')"
+    command = f'umask {umask}; exec {sys.executable} -c "{code}"'
+    subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        check=True,
+    )
+    assert f"{(tmp_path / 'x').stat().st_mode & 0o777:o}" == mode
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,15 @@ def test_yaml_never_changes_a_value_in_silence(project, line, outcome):
         assert getattr(load_params("train_roberta", TrainRobertaParams), key) == outcome
 
 
+def test_a_params_file_that_is_a_link_stays_one(project):
+    (project / "there").mkdir()
+    PARAMS_FILE.rename("there/params.yaml")
+    PARAMS_FILE.symlink_to("there/params.yaml")
+    dispatch(["compose", "split.seed=7"])
+    assert PARAMS_FILE.is_symlink()
+    assert read_params()["split"]["seed"] == 7
+
+
 # --- keep --------------------------------------------------------------------------------
 
 

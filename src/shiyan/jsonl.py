@@ -17,6 +17,11 @@ from shiyan.records import Record
 R = TypeVar("R", bound=Record)
 
 
+UMASK = os.umask(0o077)
+"""The user's, which can only be read by setting it."""
+os.umask(UMASK)
+
+
 @contextmanager
 def replacing(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
     """A file that takes `path`'s place when the block ends well, and else leaves no trace.
@@ -32,7 +37,7 @@ def replacing(path: Path, mode: str = "w") -> Iterator[IO[Any]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
+        Path(temporary).chmod(0o666 & ~UMASK)
         Path(temporary).replace(path)
         temporary = None
     except OSError as error:

@@ -222,12 +222,18 @@ def _read_folder(folder: Path, genre: Genre) -> tuple[list[UserPoem], list[str]]
     rows: list[UserPoem] = []
     others: Counter[str] = Counter()
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    within = folder.resolve()
     for path in tqdm(paths, folder.name, disable=len(paths) < 5_000):
         name = path.relative_to(folder)
         if any(part.startswith((".", "__MACOSX")) for part in name.parts):
             continue
         if path.suffix.lower() not in (".txt", ".pt"):
             others[path.suffix.lower() or "no suffix"] += 1
+            continue
+        if not path.resolve().is_relative_to(within):
+            # What it leads to may be anything, and poems are sent to APIs.
+            told = f"{path} is a link out of the folder; copy the poem itself"
+            rows.append(UserPoem(str(path), None, "a link out of the folder", told))
             continue
         try:
             raw = path.read_bytes()

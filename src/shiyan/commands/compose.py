@@ -34,7 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.check or arguments.offer:
         return compare(arguments.overrides, offer=arguments.offer)
     text = composition.text_of(composition.composed(arguments.overrides))
-    with replacing(PARAMS_FILE) as file:
+    # Where it is a link, what it leads to is replaced and the link stays.
+    with replacing(PARAMS_FILE.resolve()) as file:
         file.write(text)
     print(f"{PARAMS_FILE} written")
     return 0
