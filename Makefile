@@ -41,7 +41,7 @@ check: lint
 	$(PYTEST) -m "not (dvc or mlflow or model or training)"
 
 test: lint
-	@shiyan models fetch
+	@shiyan models fetch qwen2.5-coder-0.5b
 	$(PYTEST)
 
 ui: setup

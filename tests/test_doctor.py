@@ -57,6 +57,53 @@ def test_params_out_of_step_incomplete_or_wrong_are_told(project, old, new, says
     assert says in finding.says
 
 
+LOCK = "schema: '2.0'\nstages:\n  collect:\n    cmd: python -m stages.collect\n"
+
+
+@pytest.fixture
+def committed(project) -> Path:
+    """The project as a git repository whose last commit has a dvc.lock."""
+    (project / ".git").rmdir()
+    (project / "dvc.lock").write_text(LOCK, encoding="utf-8")
+    user = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for command in (["init", "-q"], ["add", "dvc.lock"], [*user, "commit", "-qm", "x"]):
+        subprocess.run(["git", *command], check=True)
+    return project
+
+
+def test_what_dvc_can_read_is_well(committed):
+    (committed / ".dvc/tmp").mkdir(parents=True)
+    (committed / ".dvc/tmp/rwlock").write_text('{"out": {}}', encoding="utf-8")
+    assert list(doctor.dvc_files()) == []
+
+
+@pytest.mark.parametrize("left", ["", "schema: '2.0'\nsta", "stages: [", "\0\0\0"])
+def test_a_lock_that_a_kill_left_half_is_that_of_the_last_commit_again(committed, left):
+    (committed / "dvc.lock").write_text(left, encoding="utf-8")
+    [finding] = doctor.dvc_files()
+    assert not finding.is_well
+    assert doctor.is_mended(finding)
+    assert (committed / "dvc.lock").read_text(encoding="utf-8") == LOCK
+    assert list(doctor.dvc_files()) == []
+
+
+def test_a_lock_that_was_never_committed_is_told_only(project):
+    (project / "dvc.lock").write_text("", encoding="utf-8")
+    [finding] = doctor.dvc_files()
+    assert "remove it" in str(finding.remedy)
+    assert not doctor.is_mended(finding)
+
+
+@pytest.mark.parametrize("left", ["", "{", "[]"])
+def test_a_record_of_running_commands_that_cannot_be_read_is_emptied(project, left):
+    path = project / ".dvc/tmp/rwlock"
+    path.parent.mkdir(parents=True)
+    path.write_text(left, encoding="utf-8")
+    [finding] = doctor.dvc_files()
+    assert doctor.is_mended(finding)
+    assert path.read_text(encoding="utf-8") == "{}"
+
+
 def test_a_workspace_of_no_process_is_removed_with_dvcs_record_of_it(project):
     exps = project / ".dvc/tmp/exps"
     stale, used = exps / "standalone/tmpabc", exps / "tmpdef"

@@ -8,6 +8,7 @@ ends runs in MLflow whose process is gone.
 import argparse
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from shiyan.config import (
     validated,
 )
 from shiyan.errors import UserError
+from shiyan.jsonl import replacing
+from shiyan.lockfile import LOCK_FILE, read_yaml
 
 if TYPE_CHECKING:
     from shiyan.database import Look
@@ -48,7 +51,7 @@ class Finding:
     about: str
     says: str
     remedy: str | None = None
-    mend: Callable[[], None] | None = None
+    mend: Callable[[], object] | None = None
 
     @property
     def is_well(self) -> bool:
@@ -62,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    looks = [params, place, disk, fonts, corpus, models, orphans, workspaces, runs]
+    looks = [params, place, disk, fonts, corpus, models, orphans, workspaces, dvc_files, runs]
     if arguments.cache:
         looks.append(cache)
     worst = 0
@@ -269,6 +272,54 @@ def forget(workspace: Path) -> None:
         if root == str(workspace):
             shutil.rmtree(record.parent, ignore_errors=True)
     shutil.rmtree(workspace, ignore_errors=True)
+
+
+def dvc_files() -> Iterator[Finding]:
+    """Files of DVC's own that a kill can leave empty; DVC then refuses every command."""
+    root = project_root()
+    running, lock = root / ".dvc" / "tmp" / "rwlock", root / LOCK_FILE
+    if running.exists() and not is_json_object(running):
+        yield Finding(
+            "DVC",
+            f"{running} cannot be read, as a killed run leaves it",
+            "`shiyan doctor --mend` empties it; let no dvc run meanwhile",
+            partial(running.write_text, "{}", encoding="utf-8"),
+        )
+    if lock.exists() and not is_lock(lock):
+        committed = committed_lock(root)
+        yield Finding(
+            "DVC",
+            f"{lock} cannot be read, as a killed run leaves it",
+            "`shiyan doctor --mend` takes that of the last commit; the run cache knows the rest"
+            if committed
+            else "remove it; `dvc repro` writes it anew from the run cache",
+            partial(put_back, lock, committed) if committed else None,
+        )
+
+
+def is_json_object(path: Path) -> bool:
+    try:
+        return isinstance(json.loads(path.read_text(encoding="utf-8")), dict)
+    except (OSError, ValueError):
+        return False
+
+
+def is_lock(path: Path) -> bool:
+    try:
+        return isinstance(read_yaml(path).get("stages"), dict)
+    except (UserError, AttributeError):
+        return False
+
+
+def committed_lock(root: Path) -> bytes:
+    """dvc.lock of the last commit; nothing where there is none."""
+    command = ["git", "show", f"HEAD:./{LOCK_FILE}"]
+    return subprocess.run(command, cwd=root, capture_output=True, check=False).stdout
+
+
+def put_back(path: Path, content: bytes) -> None:
+    with replacing(path, "wb") as file:
+        file.write(content)
 
 
 def runs() -> Iterator[Finding]:
