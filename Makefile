@@ -19,8 +19,8 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 .PHONY: setup models run test check lint ui clean lock
 
 setup:
-	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) is not installed; shiyan needs Python 3.11 (or name it: make PYTHON=/path/to/python3.11)" >&2; exit 2; }
-	@$(PYTHON) tools/setup.py
+	@command -v "$(PYTHON)" >/dev/null || { echo "error: $(PYTHON) is not installed; shiyan needs Python 3.11 (or name it: make PYTHON=/path/to/python3.11)" >&2; exit 2; }
+	@"$(PYTHON)" tools/setup.py
 
 models: setup
 	@shiyan models fetch
@@ -50,5 +50,6 @@ ui: setup
 clean:
 	rm -rf data plots metrics/*.json mlflow dvc_plots report
 
-lock: setup
-	@python tools/lock.py $(if $(UPGRADE),upgrade,write)
+# Not after set-up, which refuses a lock that is wrong.
+lock:
+	@"$(PYTHON)" tools/lock.py $(if $(UPGRADE),upgrade,write)

@@ -1,6 +1,7 @@
 """The lock: resolved, complete, and without anything that only one machine has."""
 
 import shutil
+import sys
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -75,7 +76,12 @@ def test_a_missing_and_a_double_pin_are_refused(project):
     [
         ("pyproject.toml", '    "numpy @ file:///somewhere/numpy.whl",'),
         ("pyproject.toml", '    "numpy @ git+https://example.org/numpy",'),
+        ("pyproject.toml", '    "numpy==2.4.6+cpu",'),
+        ("pyproject.toml", "[tool.uv.sources]"),
+        ("pyproject.toml", "[[tool.uv.index]]"),
         ("Makefile", "\t@pip install /home/me/wheels/numpy.whl"),
+        ("Makefile", "export PIP_INDEX_URL := https://example.org/simple"),
+        ("Makefile", "export PATH := $(PATH):~/bin"),
         ("Makefile", "PIP = pip install --find-links wheels"),
         (".ci/run", "export PATH=/opt/python/bin:$PATH"),
     ],
@@ -83,13 +89,44 @@ def test_a_missing_and_a_double_pin_are_refused(project):
 def test_what_only_one_machine_has_is_refused_with_its_line(project, name, text):
     path = project / name
     before = path.read_text(encoding="utf-8")
-    place = '    "numpy' if name == "pyproject.toml" else None
+    place = '    "numpy' if text.startswith('    "numpy') else None
     if place:
         number = change(path, place, text)
     else:
         path.write_text(before + text + "\n", encoding="utf-8")
         number = len(before.splitlines()) + 1
     assert lock.problems(project)[0].startswith(f"{name}:{number}: ")
+
+
+def test_a_line_of_blanks_is_no_line(project):
+    path = project / "requirements.lock"
+    path.write_text(path.read_text(encoding="utf-8") + "   \n\n", encoding="utf-8")
+    assert lock.problems(project) == []
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml"])
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe", b"[project", b"[project]\ndependencies = [5]", None]
+)
+def test_what_cannot_be_read_is_a_sentence(project, name, content):
+    (project / name).unlink()
+    if content is not None:
+        (project / name).write_bytes(content)
+    found = lock.problems(project)
+    assert found
+    assert all("\n" not in sentence for sentence in found)
+
+
+def test_a_lock_that_does_not_resolve_stays_as_it_was(project, monkeypatch, capfd):
+    monkeypatch.setattr(lock, "ROOT", project)
+    (project / "pyproject.toml").write_text("[project", encoding="utf-8")
+    before = (project / "requirements.lock").read_bytes()
+    for what in ("write", "upgrade"):
+        monkeypatch.setattr(sys, "argv", ["lock.py", what])
+        assert lock.main() == 1
+        assert "stays as it was" in capfd.readouterr().err
+    assert (project / "requirements.lock").read_bytes() == before
+    assert not list(project.glob(".lock.*"))
 
 
 def test_every_pin_fits_what_the_project_asks_for():

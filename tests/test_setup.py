@@ -49,6 +49,9 @@ def test_a_venv_that_was_moved_is_made_again(venv, tmp_path):
     assert not setup.was_made_here()
     (tmp_path / "pyvenv.cfg").write_text(f"command = python3.11 -m venv {tmp_path}\n")
     assert setup.was_made_here()
+    (tmp_path / "lib/python3.11").rename(tmp_path / "lib/python3.12")
+    assert not setup.was_made_here(), "made by another Python"
+    (tmp_path / "lib/python3.12").rename(tmp_path / "lib/python3.11")
     (tmp_path / "pyvenv.cfg").write_text("command = python3.11 -m venv /elsewhere/.venv\n")
     assert not setup.was_made_here()
 
@@ -98,6 +101,26 @@ def test_the_sizes_that_pip_tells_are_added_up():
     ):
         progress.downloads(line)
     assert progress.size == 16_911_000
+
+
+def test_a_stamp_says_nothing_of_what_was_damaged_since(venv, tmp_path, monkeypatch):
+    (tmp_path / "pyvenv.cfg").write_text(f"command = python3.11 -m venv {tmp_path}\n")
+    (tmp_path / "python").touch()
+    monkeypatch.setattr(setup, "PYTHON", tmp_path / "python")
+    monkeypatch.setattr(setup, "STAMP", tmp_path / "stamp")
+    monkeypatch.setattr(setup, "locked", lambda: {"some-thing": "1.2"})
+    assert not setup.is_set_up()
+    (tmp_path / "stamp").write_text(setup.state(), encoding="utf-8")
+    assert setup.is_set_up()
+    (venv / "some_thing.py").unlink()
+    assert not setup.is_set_up()
+
+
+@pytest.mark.parametrize("name", ["a:b", "a$b", 'a"b', "a`b", "a\\b"])
+def test_a_folder_whose_name_scripts_cannot_bear_is_refused(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(setup, "ROOT", tmp_path / name)
+    with pytest.raises(setup.SetupError, match="in its name"):
+        setup.check_this_machine()
 
 
 def test_another_python_is_refused_in_one_sentence(tmp_path):

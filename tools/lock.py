@@ -9,10 +9,14 @@ that names a file or a URL passes where that file lies and fails everywhere else
 is `name==version`, and every direct dependency of pyproject.toml has one.
 """
 
+from __future__ import annotations
+
+import os
 import re
+import shutil
 import subprocess
 import sys
-import tomllib
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,26 +32,47 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # A file or folder of one machine, or a place of download that is not the configured index.
 LOCAL = re.compile(
     r"file:|@ *[a-z+]+:|\b(?:git|hg|svn|bzr)\+|--(?:find-links|index-url|extra-index-url)"
-    r"|(?:^|[\s\"'=(])/(?:tmp|var|opt|home|root|Users|mnt|srv|work)/"
+    r"|\[+tool\.uv\.(?:sources|index)|find-links\s*=|\b(?:PIP|UV)_\w*(?:INDEX|LINKS)\w*"
+    r"|pip install.* -[if] |==[^\"',\s]*\+|(?:^|[\s\"'=:])~/"
+    r"|(?:^|[\s\"'=(:])/(?:tmp|var|opt|home|root|Users|mnt|srv|work)/"
 )
 
 
-def problems(root: Path = ROOT) -> list[str]:
-    """Every line that set-up on another machine would fail on, as `file:line: what is wrong`."""
-    lock = (root / LOCK).read_text(encoding="utf-8").splitlines()
-    found = list(_wrong_pins(lock))
-    for name in (PYPROJECT, "Makefile", ".ci/run"):
-        if (root / name).exists():
-            found += _local_names(name, (root / name).read_text(encoding="utf-8").splitlines())
-    pinned = {normalised(line) for line in lock if line and not line.startswith("#")}
-    missing = sorted(direct_dependencies(root) - pinned)
+def problems(root: Path = ROOT, lock: Path | None = None) -> list[str]:
+    """Every line that set-up on another machine would fail on, as `file:line: what is wrong`.
+
+    Args:
+        lock: read in place of the project's own.
+    """
+    lock = lock or root / LOCK
+    try:
+        pins = lock.read_text(encoding="utf-8").split("\n")
+        found = list(_wrong_pins(pins))
+        for name in (PYPROJECT, "Makefile", ".ci/run"):
+            if (root / name).exists():
+                found += _local_names(name, (root / name).read_text(encoding="utf-8").split("\n"))
+        pinned = {normalised(line) for line in pins if is_pin(line)}
+        missing = sorted(direct_dependencies(root) - pinned)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        # Wrong TOML and what is not UTF-8 are ValueErrors; a KeyError lacks a table.
+        return [f"{LOCK}, {PYPROJECT}, Makefile or .ci/run cannot be read: {error!r}"]
+    if len(missing) > 5:
+        found.append(f"{LOCK}: {len(missing)} packages of {PYPROJECT} have no pin; run `make lock`")
+        return found
     return found + [
         f"{LOCK}: {name} of {PYPROJECT} has no pin; run `make lock`" for name in missing
     ]
 
 
+def is_pin(line: str) -> bool:
+    """Is it a line of the lock that names a package, and no comment?"""
+    return bool(line.strip()) and not line.startswith("#")
+
+
 def direct_dependencies(root: Path = ROOT) -> set[str]:
     """Normalised names of the project's own dependencies and of its `dev` extra."""
+    import tomllib  # Not in Python 3.10, which is to be told so.
+
     project = tomllib.loads((root / PYPROJECT).read_text(encoding="utf-8"))["project"]
     return {normalised(line) for line in project["dependencies"]} | {
         normalised(line) for line in project["optional-dependencies"]["dev"]
@@ -57,7 +82,7 @@ def direct_dependencies(root: Path = ROOT) -> set[str]:
 def _wrong_pins(lines: list[str]) -> Iterator[str]:
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, start=1):
-        if not line.strip() or line.startswith("#"):
+        if not is_pin(line):
             continue
         where = f"{LOCK}:{number}"
         if not PIN.fullmatch(line):
@@ -83,26 +108,39 @@ def normalised(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", found.group()).lower() if found else requirement
 
 
-def resolve(upgrade: bool) -> str:
-    """The lock's text.
+def resolve(upgrade: bool, output: Path) -> None:
+    """Write the resolved lock to `output`, which holds the versions to keep.
 
     Raises:
+        FileNotFoundError: there is no uv.
         subprocess.CalledProcessError: nothing satisfies pyproject.toml; uv said why.
     """
-    command = ["uv", "pip", "compile", PYPROJECT, "--extra", "dev"]
-    command += [
-        "--python-version",
-        OLDEST_PYTHON,
-        "--python-platform",
-        "linux",
-        "--no-annotate",
-        "--no-header",
-        "--quiet",
-    ]
-    command += ["--output-file", LOCK] + ["--upgrade"] * upgrade
+    places = os.pathsep.join((str(ROOT / ".venv/bin"), os.environ.get("PATH", "")))
+    uv = shutil.which("uv", path=places)
+    if uv is None:
+        raise FileNotFoundError("uv is not installed; `make setup` or `pip install uv` brings it")
+    command = [uv, "pip", "compile", PYPROJECT, "--extra", "dev", "--python-platform", "linux"]
+    command += ["--python-version", OLDEST_PYTHON, "--no-annotate", "--no-header", "--quiet"]
+    command += ["--output-file", str(output)] + ["--upgrade"] * upgrade
     subprocess.run(command, cwd=ROOT, check=True)
-    lines = (ROOT / LOCK).read_text(encoding="utf-8").splitlines()
-    return HEADER + "".join(f"{line}\n" for line in lines if not line.startswith("#"))
+    lines = output.read_text(encoding="utf-8").splitlines()
+    output.write_text(HEADER + "".join(f"{x}\n" for x in lines if is_pin(x)), encoding="utf-8")
+
+
+def write(upgrade: bool) -> list[str]:
+    """Replace the lock by a newly resolved one; what is wrong with that, and then it stays."""
+    path = ROOT / LOCK
+    with tempfile.TemporaryDirectory(dir=ROOT, prefix=".lock.") as folder:
+        new = Path(folder) / LOCK
+        if path.is_file():
+            # A line that is no pin would be resolved again as it stands.
+            old = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            new.write_text("".join(f"{x}\n" for x in old if PIN.fullmatch(x)), encoding="utf-8")
+        resolve(upgrade, new)
+        found = problems(lock=new)
+        if not found:
+            new.replace(path)
+    return found
 
 
 def main() -> int:
@@ -111,16 +149,17 @@ def main() -> int:
     if what not in ("check", "write", "upgrade"):
         sys.stderr.write("usage: python tools/lock.py check|write|upgrade\n")
         return 2
-    path = ROOT / LOCK
-    if what != "check":
-        before = path.read_bytes() if path.exists() else b""
-        try:
-            path.write_text(resolve(what == "upgrade"), encoding="utf-8")
-        except (subprocess.CalledProcessError, FileNotFoundError) as error:
-            path.write_bytes(before)
-            sys.stderr.write(f"error: the lock was not resolved and stays as it was: {error}\n")
-            return 1
-    found = problems()
+    if sys.version_info < (3, 11):  # noqa: UP036 - whoever calls this may have another
+        sys.stderr.write(f"error: this is Python {sys.version.split()[0]}; shiyan needs 3.11\n")
+        return 2
+    try:
+        found = problems() if what == "check" else write(what == "upgrade")
+    except FileNotFoundError as error:
+        found = [str(error)]
+    except subprocess.CalledProcessError:
+        found = ["the lock was not resolved and stays as it was; uv said why above"]
+    except KeyboardInterrupt:
+        found = ["stopped; the lock stays as it was"]
     sys.stderr.writelines(f"error: {problem}\n" for problem in found)
     return 1 if found else 0
 

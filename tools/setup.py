@@ -7,14 +7,19 @@ goes. A set-up that was stopped goes on with the packages that are missing, and 
 compares one sum and ends. Every trouble is one sentence on stderr and exit code 2.
 """
 
+from __future__ import annotations
+
 import csv
+import fcntl
 import hashlib
+import os
 import re
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -99,8 +104,12 @@ def main() -> int:
         wrong = lock.problems()
         if wrong:
             raise SetupError(wrong[0])
-        if not (STAMP.exists() and STAMP.read_text(encoding="utf-8") == state()):
-            set_up()
+        with alone():
+            if not is_set_up():
+                set_up()
+    except KeyboardInterrupt:
+        sys.stderr.write("\nerror: stopped; `make setup` goes on where it was\n")
+        return 2
     except SetupError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
@@ -118,10 +127,36 @@ def check_this_machine() -> None:
             f"{sys.executable} is Python {sys.version.split()[0]}, and shiyan needs 3.11: "
             "make PYTHON=/path/to/python3.11"
         )
+    if odd := set(str(ROOT)) & set(':$"`\\\n'):
+        raise SetupError(
+            f"the project's folder, {ROOT}, has {' '.join(sorted(odd))} in its name, which the "
+            "scripts of a virtual environment cannot bear: move it"
+        )
     if not shutil.which("git"):
         raise SetupError("git is not installed, and DVC needs it: install your system's git")
     if not PYTHON.exists() and shutil.disk_usage(ROOT).free < FREE_BYTES_NEEDED:
         raise SetupError(CAUSES[0][1].format(venv=VENV))
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """One set-up at a time; another waits and then finds its work done."""
+    with (ROOT / ".venv.lock").open("w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            sys.stderr.write("another set-up is at work here; waiting for it\n")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def is_set_up() -> bool:
+    """Whether .venv is what the lock and pyproject.toml ask for, and still whole."""
+    try:
+        is_known = STAMP.read_bytes() == state().encode()
+    except OSError:
+        return False
+    return is_known and was_made_here() and PYTHON.exists() and not missing_of(locked())
 
 
 def state() -> str:
@@ -150,6 +185,11 @@ def set_up() -> None:
         progress.done = len(wanted) - len(missing_of(wanted))
     if broken := missing_of(wanted):
         pip(progress, "--no-deps", "--force-reinstall", *(f"{n}=={wanted[n]}" for n in broken))
+    if still := missing_of(wanted):
+        raise SetupError(
+            f"pip ran, and yet .venv lacks {', '.join(still[:3])}: a setting of pip's may lead it "
+            "elsewhere (`pip config list`)"
+        )
     progress.done = len(wanted)
     progress.show("this project")
     pip(progress, "--no-deps", "--no-build-isolation", "--editable", str(ROOT))
@@ -164,7 +204,9 @@ def make_venv() -> None:
     # This may be .venv's own Python, which goes with it.
     base = Path(sys.base_prefix) / "bin" / "python3.11"
     python = str(base) if base.exists() else sys.executable
-    if VENV.exists():
+    if VENV.is_symlink() or VENV.is_file():
+        VENV.unlink()
+    elif VENV.exists():
         shutil.rmtree(VENV)
     made = subprocess.run(
         [python, "-m", "venv", str(VENV)],
@@ -187,7 +229,8 @@ def was_made_here() -> bool:
         told = (VENV / "pyvenv.cfg").read_text(encoding="utf-8")
     except OSError:
         return False
-    return any(line.endswith(f" {VENV}") for line in told.splitlines())
+    is_of_this_python = (VENV / "lib" / "python3.11").is_dir() and not VENV.is_symlink()
+    return is_of_this_python and any(line.endswith(f" {VENV}") for line in told.splitlines())
 
 
 def has_pip() -> bool:
@@ -203,7 +246,7 @@ def has_pip() -> bool:
 def locked() -> dict[str, str]:
     """Normalised name -> version, in the lock's order."""
     lines = (ROOT / lock.LOCK).read_text(encoding="utf-8").splitlines()
-    pins = (line.split("==") for line in lines if line and not line.startswith("#"))
+    pins = (line.split("==") for line in lines if lock.is_pin(line))
     return {lock.normalised(name): version for name, version in pins}
 
 
@@ -247,9 +290,13 @@ def pip(progress: Progress, *arguments: str) -> None:
     """
     command = [str(PYTHON), "-m", "pip", "install", "--progress-bar", "off", "--retries", "2"]
     command += ["--disable-pip-version-check", *arguments]
+    # Settings that would lead the packages elsewhere than into .venv.
+    elsewhere = {"PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER", "PIP_DRY_RUN"}
+    environment = {name: value for name, value in os.environ.items() if name not in elsewhere}
     said: list[str] = []
     with subprocess.Popen(
         command,
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
@@ -260,7 +307,7 @@ def pip(progress: Progress, *arguments: str) -> None:
             said.append(line)
             progress.downloads(line)
             if line.startswith("Collecting "):
-                progress.done += 1
+                progress.done = min(progress.done + 1, progress.n)
                 progress.show(line.split()[1])
             elif line.startswith("Installing collected packages"):
                 progress.show("unpacking")
