@@ -19,6 +19,8 @@ from shiyan.config import ApiModelParams, HubModelParams
 from shiyan.errors import UserError
 from shiyan.work import WorkCache
 
+pytestmark = pytest.mark.server
+
 
 def request(text: str = "一加三等于几？", seed: int = 0, sample: int = 0) -> ChatRequest:
     return ChatRequest((Message("user", text),), 0.7, 0.95, 50, seed, sample)

@@ -22,6 +22,8 @@ from shiyan.judging.tasks import plan_readings
 from shiyan.records import Judgment, Poem, Understanding
 from shiyan.work import WorkCache
 
+pytestmark = pytest.mark.server
+
 ROOT = Path(__file__).parents[1]
 PARAMS = load_params("judge", JudgeParams, ROOT / "params.yaml")
 TEXTS = load_params("prompts", PromptTexts, ROOT / "params.yaml").poller

@@ -17,6 +17,8 @@ from shiyan.planning import planned_generation
 from shiyan.records import Poem, Understanding
 from shiyan.work import WorkCache
 
+pytestmark = pytest.mark.server
+
 ROOT = Path(__file__).resolve().parents[1]
 OLD = Understanding(item_id="old", poem_id="another", reader="llm", text="写雨。")
 POEM = "夜灯\n\n灯把雨数了一遍\n数到最后睡着了"
