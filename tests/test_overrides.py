@@ -17,14 +17,43 @@ from shiyan.stage import exit_code_of
 ROOT = Path(__file__).resolve().parent.parent
 
 
+MODELS = {
+    "gpt-4-turbo",
+    "glm-4",
+    "gpt-4.1",
+    "deepseek-v3",
+    "deepseek-r1",
+    "qwen2.5-3b",
+    "qwen2.5-7b",
+    "qwen2.5-7b-instruct",
+}
+"""Beside the two embedded ones; each model more makes every composition here slower."""
+
+
 @pytest.fixture(scope="module")
-def default_params() -> str:
-    return composition.text_of(composition.composed((), ROOT / "conf"))
+def conf(tmp_path_factory) -> Path:
+    """conf/ with the models that these tests name."""
+    folder = tmp_path_factory.mktemp("small") / "conf"
+    shutil.copytree(ROOT / "conf", folder)
+    table = (folder / "config.yaml").read_text(encoding="utf-8").splitlines()
+    kept = [
+        line
+        for line in table
+        if not line.startswith("      - ") or "coder" in line or line[8:] in MODELS
+    ]
+    assert len(kept) < len(table)
+    (folder / "config.yaml").write_text("\n".join(kept) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def default_params(conf) -> str:
+    return composition.text_of(composition.composed((), conf))
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch, default_params) -> Path:
-    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+def project(tmp_path, monkeypatch, conf, default_params) -> Path:
+    shutil.copytree(conf, tmp_path / "conf")
     (tmp_path / "params.yaml").write_text(default_params, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
