@@ -38,7 +38,7 @@ lint: setup
 	mypy
 
 check: lint
-	$(PYTEST) -m "not (dvc or mlflow or model or server or training)"
+	$(PYTEST) -m "not (dvc or hydra or mlflow or model or server or training)"
 
 test: lint
 	@shiyan models fetch qwen2.5-coder-0.5b

@@ -5,7 +5,7 @@ import os
 import pytest
 
 # Files with these marks take longest, in this order; begun last, they would run alone at the end.
-LONG = ("dvc", "model", "mlflow", "server", "training")
+LONG = ("dvc", "model", "mlflow", "server", "hydra", "training")
 
 
 def pytest_configure() -> None:

@@ -14,6 +14,7 @@ from shiyan.config import PARAMS_FILE, TrackParams, TrainRobertaParams, load_par
 from shiyan.errors import UserError
 from shiyan.stage import exit_code_of
 
+pytestmark = pytest.mark.hydra
 ROOT = Path(__file__).resolve().parent.parent
 
 
