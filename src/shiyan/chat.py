@@ -408,6 +408,8 @@ class Chat:
             else:
                 waiting.setdefault(digest(self.key(request)), []).append(request)
         for request, outcome in finished:
+            # One like these was answered before, so that a rejection is an item's own.
+            self._has_replied = self._has_replied or isinstance(outcome, ChatReply)
             self.usage.kept += 1
             self._budget.settle(0.0, self._cost(request, outcome))
             yield request, outcome
@@ -502,9 +504,7 @@ class Chat:
             self.usage.failures[outcome.kind] += 1
         elif outcome.completion_tokens is None:
             self.usage.without_usage += 1
-        # A rejection is the item's own where others were answered: it would come again.
-        is_final = isinstance(outcome, ChatReply) or outcome.kind in PAID
-        if is_final or (self._has_replied and outcome_kind(outcome) == "rejected"):
+        if isinstance(outcome, ChatReply) or outcome.kind in PAID:
             self._keep(request, outcome)
         return outcome
 
@@ -786,10 +786,6 @@ def spellings(key: str) -> tuple[str, ...]:
     quoted = urllib.parse.quote(key, safe="")
     found = {key, in_json, in_json.replace("/", r"\/"), quoted, urllib.parse.quote_plus(key)}
     return tuple(sorted(found, key=len, reverse=True))
-
-
-def outcome_kind(outcome: Outcome) -> str | None:
-    return outcome.kind if isinstance(outcome, ChatFailure) else None
 
 
 def _with_tokens_of(empty: Sequence[ChatReply], outcome: Outcome) -> Outcome:
