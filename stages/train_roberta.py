@@ -12,13 +12,14 @@ from shiyan.config import (
     load_models,
     load_params,
 )
+from shiyan.detectors import identity
 from shiyan.detectors.attacks import attacked_poems, paraphrased, unmet_prompts
 from shiyan.detectors.evaluate import evaluate_scores, write_csv, write_plots
 from shiyan.detectors.finetune import CURVE_COLUMNS
 from shiyan.detectors.trained import train_detectors, train_lessons
 from shiyan.jsonl import read_records, write_records
 from shiyan.metrics import write_metrics
-from shiyan.records import Assignment, Poem
+from shiyan.records import Assignment, GeneratorIdentity, Poem
 from shiyan.stage import run_stage
 from shiyan.work import WorkCache
 
@@ -52,7 +53,9 @@ def main() -> None:
     write_records(paths.trained_attacked, trained.attacked)
     write_plots(evaluation, paths.trained_roc, paths.trained_distributions)
     write_csv(paths.training_curves, CURVE_COLUMNS, map(asdict, trained.curve))
-    metrics = evaluation.as_metrics(trained.made)
+    generators = read_records(paths.generators, GeneratorIdentity)
+    weights = identity.described(identity.of_trained(params, models), poems, generators)
+    metrics = evaluation.as_metrics(trained.made | weights)
     unmet = unmet_prompts(poems, assignments, attacks)
     metrics["notices"] = [*unmet, *trained.notices, *evaluation.notices]
     write_metrics(paths.trained_metrics, {**metrics, "reading": trained.reading})

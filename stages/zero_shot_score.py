@@ -11,12 +11,13 @@ from shiyan.config import (
     load_models,
     load_params,
 )
+from shiyan.detectors import identity, memorisation
 from shiyan.detectors.attacks import attacked_poems, paraphrased, unmet_prompts
 from shiyan.detectors.evaluate import evaluate_scores, write_plots
-from shiyan.detectors.untrained import score_untrained
+from shiyan.detectors.untrained import named, score_untrained, weights_of
 from shiyan.jsonl import read_records, write_records
 from shiyan.metrics import write_metrics
-from shiyan.records import Assignment, Poem
+from shiyan.records import Assignment, GeneratorIdentity, Poem
 from shiyan.stage import run_stage
 from shiyan.token_statistics import write_statistics
 from shiyan.work import WorkCache
@@ -30,8 +31,8 @@ def main() -> None:
     both = chain.from_iterable(read_records(p, Poem) for p in (paths.poems, paths.generated))
     poems = {poem.poem_id: poem for poem in both}
     assignments = {a.poem_id: a for a in read_records(paths.splits, Assignment)}
-    asked = params.asked.models if params.asked else ()
-    models = load_models([*asked, *filter(None, (attacks.paraphraser,))])
+    models = load_models([*named(params), *filter(None, (attacks.paraphraser,))])
+    generators = list(read_records(paths.generators, GeneratorIdentity))
     cache = WorkCache()
     reworded = paraphrased(poems, assignments, attacks, models, texts, cache)
     attacked = attacked_poems(poems, assignments, attacks, reworded)
@@ -42,9 +43,13 @@ def main() -> None:
     write_statistics(paths.statistics, found.statistics)
     write_records(paths.zero_shot_scores, found.scores)
     write_records(paths.zero_shot_attacked, found.attacked)
+    write_records(paths.memorisation, found.memorised)
     write_plots(evaluation, paths.zero_shot_roc, paths.zero_shot_distributions)
-    metrics = evaluation.as_metrics(found.made)
-    metrics["notices"] = [*unmet_prompts(poems, assignments, attacks), *evaluation.notices]
+    weights = weights_of(params, models)
+    metrics = evaluation.as_metrics(found.made | identity.described(weights, poems, generators))
+    metrics["memorisation"] = memorisation.counted(found.memorised, poems)
+    unmet = unmet_prompts(poems, assignments, attacks)
+    metrics["notices"] = [*unmet, *memorisation.told(found.memorised), *evaluation.notices]
     write_metrics(paths.zero_shot_metrics, metrics)
     for notice in metrics["notices"]:
         sys.stderr.write(f"notice: {notice}\n")

@@ -27,7 +27,7 @@ from shiyan.jsonl import read_records, write_records
 from shiyan.lm.causal import Reading
 from shiyan.lm.reduce import Plan
 from shiyan.models import ScoringModel
-from shiyan.records import DetectorScore
+from shiyan.records import DetectorScore, GeneratorIdentity, Memorisation
 from shiyan.token_statistics import (
     ModelStatistics,
     PairStatistics,
@@ -219,7 +219,15 @@ def project(tmp_path, monkeypatch):
     write_records(tmp_path / paths["poems"], by_people)
     write_records(tmp_path / paths["generated"], [p for p in poems.values() if p.label])
     write_records(tmp_path / paths["splits"], halves(poems).values())
+    write_records(
+        tmp_path / paths["generators"],
+        [GeneratorIdentity(generator="m", identity="sha256:0", family="f")],
+    )
     return tmp_path
+
+
+def paths_of(name: str) -> str:
+    return str(OmegaConf.load(ROOT / "conf/paths/default.yaml")[name])
 
 
 def run_stage() -> None:
@@ -246,6 +254,11 @@ def test_the_stage_writes_scores_statistics_metrics_and_plots(project):
     assert len({s.poem_id for s in attacked}) == 1
     assert all(s.score is not None for s in attacked)
     assert metrics["made"]["scoring"].startswith("big (sha256:")
+    assert metrics["made"]["scorer_is_generator"]["lrr"] == {"m": "same family"}
+    memorised = list(read_records(project / paths_of("memorisation"), Memorisation))
+    assert len(memorised) == 13
+    assert {record.poem_id for record in memorised if record.unscored_reason} == {"h90"}
+    assert metrics["memorisation"]["big"]["n_human"] == 7
     assert (project / "plots/zero_shot_roc.csv").exists()
     assert (project / "plots/zero_shot_distributions.csv").exists()
 

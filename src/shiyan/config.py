@@ -240,9 +240,11 @@ class PathsParams(Params):
     generated: Path
     replies: Path
     understandings: Path
+    generators: Path
     splits: Path
     statistics: Path
     zero_shot_scores: Path
+    memorisation: Path
     trained_scores: Path
     trained_models: Path
     trained_lessons: Path
