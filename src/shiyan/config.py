@@ -120,10 +120,13 @@ class ModernGitParams(Params):
 
     kind: Literal["modern_git"]
     path: OwnFile = None
+    """A list of the poems to take, a line each (`collection.selection`); none: all that can be."""
     repository: str
     commit: str = Field(pattern=r"^[0-9a-f]{40}$")
     poets: dict[str, int]
     """Name -> year of death."""
+    other_names: dict[str, str]
+    """A name that a folder bears -> the poet's in `poets`."""
     died_by: int = Field(gt=0)
     per_poet: int | None = Field(default=None, gt=0)
 
