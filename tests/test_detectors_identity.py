@@ -1,8 +1,11 @@
 """Whose weights score, and whose wrote."""
 
+from pathlib import Path
+
 import pytest
 from detector_fakes import human, written
 
+from shiyan.composition import composed
 from shiyan.config import (
     ApiModelParams,
     LocalModelParams,
@@ -155,3 +158,10 @@ def test_a_price_is_no_part_of_an_identity():
     poems = [written("w", "h", generator="asked")]
     dear = {"asked": api("m", price_per_million_prompt=9.0, requests_at_once=2)}
     assert identities(poems, [], dear, []) == identities(poems, [], MODELS, [])
+
+
+def test_by_default_nobody_scores_by_the_probabilities_that_he_wrote_from():
+    config = composed([], Path(__file__).parents[1] / "conf")
+    score = config.zero_shot_score
+    scorers = {score.scoring, score.reference, score.fast_scoring, score.performer}
+    assert scorers.isdisjoint(config.generate.models)

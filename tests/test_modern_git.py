@@ -199,14 +199,8 @@ def listed(folder: Path, *lines: str) -> str:
 
 
 def test_a_list_gives_its_poems_under_its_ids_in_its_order(repository, tmp_path):
-    path = listed(
-        tmp_path,
-        "# two of them",
-        "",
-        "b-2\t徐甲_xujia/长.pt",
-        "徐甲_xujia/又一首.pt",
-        "a\t徐甲_xujia/灯.pt",
-    )
+    lines = ["b-2\t徐甲_xujia/长.pt", "徐甲_xujia/又一首.pt", "a\t徐甲_xujia/灯.pt"]
+    path = listed(tmp_path, "# three of them", "", *lines)
     corpus = modern_git.collect(params(repository, path=path, per_poet=1), 0)
     assert [p.poem_id for p in corpus.poems] == ["b-2", "徐甲_xujia/又一首.pt", "a"]
     assert corpus.poems[2].text == VERSE  # as it stood at the commit
@@ -248,12 +242,12 @@ def test_a_list_that_cannot_be_had_is_one_sentence(repository, tmp_path, lines, 
 
 def test_a_commit_that_is_not_there_stops_a_list_too(repository, tmp_path):
     source = params(repository, path=listed(tmp_path, "徐甲_xujia/灯.pt"), commit="0" * 40)
-    with pytest.raises(UserError, match="could not be fetched by git fetch .*corpus.commit"):
+    with pytest.raises(UserError, match=r"could not be fetched by git fetch .*corpus.commit"):
         modern_git.collect(source, 0)
 
 
 def test_a_list_that_is_no_file_is_named(repository, tmp_path):
-    with pytest.raises(UserError, match="none.tsv does not exist"):
+    with pytest.raises(UserError, match=r"none\.tsv does not exist"):
         modern_git.collect(params(repository, path=str(tmp_path / "none.tsv")), 0)
 
 
