@@ -248,11 +248,13 @@ class PathsParams(Params):
     trained_lessons: Path
     trained_attacked: Path
     zero_shot_attacked: Path
+    attacked: Path
     ci_checks: Path
     judgments: Path
     collect_metrics: Path
     generate_metrics: Path
     split_metrics: Path
+    attack_metrics: Path
     zero_shot_metrics: Path
     trained_metrics: Path
     ci_metrics: Path
@@ -521,7 +523,6 @@ class ZeroShotScoreParams(Params):
 AttackName = Literal[
     "line_breaks_removed",
     "line_breaks_moved",
-    "title_removed",
     "punctuation_removed",
     "traditional",
     "traditional_and_back",
@@ -531,7 +532,7 @@ AttackName = Literal[
 
 
 class AttackParams(Params):
-    """What is done to LLM poems of the test fold before every detector scores them again."""
+    """What is done to poems of the test fold before every detector scores them again."""
 
     names: tuple[AttackName, ...] = ()
     poems: int | None = Field(default=None, gt=0)

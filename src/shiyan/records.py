@@ -200,6 +200,19 @@ class DetectorScore(Record):
     """What was done to the poem before it was scored; null: nothing."""
 
 
+class AttackedPoem(Record):
+    """A poem after an attack, or why there is none."""
+
+    attack: str
+    of: str
+    """The id of the poem that was attacked."""
+    of_human: bool
+    """A person wrote that poem: label 0."""
+    poem: Poem | None
+    """With the changed text, under an id of its own; null with `reason`."""
+    reason: str = ""
+
+
 class NearestForm(Record):
     """The form that a ci comes closest to, and what would have to change."""
 

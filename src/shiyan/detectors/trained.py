@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from shiyan.config import LoraParams, TrainRobertaParams
 from shiyan.detectors import finetune, surface
-from shiyan.detectors.attacks import Attacked, attack_records, with_attacked
+from shiyan.detectors.attacked import attack_records, with_attacked
 from shiyan.detectors.crossfit import Corpus, Fitted, Learner, as_records, fit_and_score
 from shiyan.detectors.evaluate import refuse_leaks
 from shiyan.detectors.finetune import CurvePoint, Kept, Recipe
@@ -25,7 +25,7 @@ from shiyan.detectors.roberta import ClassifierFactory, Encoding, Models, classi
 from shiyan.detectors.surface import LinearNGrams, SurfaceName
 from shiyan.jsonl import replacing
 from shiyan.metrics import CLASSES
-from shiyan.records import Assignment, DetectorScore, Poem
+from shiyan.records import Assignment, AttackedPoem, DetectorScore, Poem
 from shiyan.work import WorkCache
 
 MOSTLY_UNKNOWN = 0.5
@@ -98,7 +98,7 @@ def train_detectors(
     params: TrainRobertaParams,
     models: Models,
     cache: WorkCache,
-    attacked: Sequence[Attacked] = (),
+    attacked: Sequence[AttackedPoem] = (),
 ) -> Trained:
     """Train every detector of the config and score every poem with it.
 

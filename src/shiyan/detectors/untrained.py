@@ -11,10 +11,10 @@ from typing import Any
 from shiyan.chat import AnyModelParams
 from shiyan.config import ZeroShotScoreParams
 from shiyan.detectors.asked import ask
-from shiyan.detectors.attacks import Attacked, attack_records, with_attacked
+from shiyan.detectors.attacked import attack_records, with_attacked
 from shiyan.detectors.fusion import fuse
 from shiyan.detectors.zero_shot import ZeroShot
-from shiyan.records import Assignment, DetectorScore, Poem
+from shiyan.records import Assignment, AttackedPoem, DetectorScore, Poem
 from shiyan.token_statistics import TextStatistics
 from shiyan.work import WorkCache
 
@@ -45,7 +45,7 @@ def score_untrained(
     models: Mapping[str, AnyModelParams],
     texts: Mapping[str, str],
     cache: WorkCache,
-    attacked: Sequence[Attacked] = (),
+    attacked: Sequence[AttackedPoem] = (),
 ) -> Untrained:
     """Score every poem, and every attacked one.
 

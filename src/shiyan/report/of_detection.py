@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from shiyan.config import PathsParams, TrainRobertaParams, load_params
-from shiyan.detectors.attacks import DROPS, drops
+from shiyan.detectors.attack_drops import DROPS, drops
 from shiyan.detectors.evaluate import MADE, OWN_LABELS, CellResult, measured
 from shiyan.detectors.grid import Grid, Stored
 from shiyan.detectors.several import METRICS as OF_SEVERAL
