@@ -10,10 +10,10 @@ from shiyan.config import (
     load_models,
     load_params,
 )
-from shiyan.detectors.evaluate import evaluate_scores, write_csv, write_plots
+from shiyan.detectors.counts import fingerprint, score_counts
 from shiyan.detectors.finetune import CURVE_COLUMNS
 from shiyan.detectors.trained import train_detectors, train_lessons
-from shiyan.jsonl import read_records, write_records
+from shiyan.jsonl import read_records, write_csv, write_records
 from shiyan.metrics import write_metrics
 from shiyan.records import Assignment, AttackedPoem, Poem
 from shiyan.stage import run_stage
@@ -32,24 +32,20 @@ def main() -> None:
     attacked = list(read_records(paths.attacked, AttackedPoem))
     trained = train_detectors(poems, assignments, params, models, cache, attacked)
     lessons = train_lessons(poems, assignments, params, models, cache)
-    evaluation = evaluate_scores(
-        trained.scores,
-        poems,
-        assignments,
-        resamples=params.resamples,
-        seed=params.seed,
-        trained=True,
-    )
     trained.save(paths.trained_models)
     write_records(paths.trained_scores, trained.scores)
     write_records(paths.trained_lessons, lessons)
     write_records(paths.trained_attacked, trained.attacked)
-    write_plots(evaluation, paths.trained_roc, paths.trained_distributions)
     write_csv(paths.training_curves, CURVE_COLUMNS, map(asdict, trained.curve))
-    metrics = evaluation.as_metrics(trained.made)
-    metrics["notices"] = [*trained.notices, *evaluation.notices]
-    write_metrics(paths.trained_metrics, {**metrics, "reading": trained.reading})
-    for notice in metrics["notices"]:
+    made = {**trained.made, "split_sha256": fingerprint(assignments)}
+    metrics = {
+        "scores": score_counts(trained.scores),
+        "reading": trained.reading,
+        "notices": trained.notices,
+        "made": made,
+    }
+    write_metrics(paths.trained_metrics, metrics)
+    for notice in trained.notices:
         sys.stderr.write(f"notice: {notice}\n")
     trained.forget_checkpoints()
 

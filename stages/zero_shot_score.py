@@ -1,6 +1,5 @@
 """Score every poem by every detector that needs no training."""
 
-import sys
 from itertools import chain
 
 from shiyan.config import (
@@ -10,7 +9,7 @@ from shiyan.config import (
     load_models,
     load_params,
 )
-from shiyan.detectors.evaluate import evaluate_scores, write_plots
+from shiyan.detectors.counts import fingerprint, score_counts
 from shiyan.detectors.untrained import score_untrained
 from shiyan.jsonl import read_records, write_records
 from shiyan.metrics import write_metrics
@@ -30,18 +29,11 @@ def main() -> None:
     models = load_models(params.asked.models if params.asked else ())
     attacked = list(read_records(paths.attacked, AttackedPoem))
     found = score_untrained(poems, assignments, params, models, texts, WorkCache(), attacked)
-    evaluation = evaluate_scores(
-        found.scores, poems, assignments, resamples=params.resamples, seed=params.seed
-    )
     write_statistics(paths.statistics, found.statistics)
     write_records(paths.zero_shot_scores, found.scores)
     write_records(paths.zero_shot_attacked, found.attacked)
-    write_plots(evaluation, paths.zero_shot_roc, paths.zero_shot_distributions)
-    metrics = evaluation.as_metrics(found.made)
-    metrics["notices"] = evaluation.notices
-    write_metrics(paths.zero_shot_metrics, metrics)
-    for notice in metrics["notices"]:
-        sys.stderr.write(f"notice: {notice}\n")
+    made = {**found.made, "split_sha256": fingerprint(assignments)}
+    write_metrics(paths.zero_shot_metrics, {"scores": score_counts(found.scores), "made": made})
 
 
 if __name__ == "__main__":
