@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiyan.errors import UserError
+from shiyan.families import family_of
 from shiyan.jsonl import replacing
 from shiyan.metrics import (
     CLASSES,
@@ -212,7 +213,7 @@ def refuse_leaks(poems: Mapping[str, Poem], assignments: Mapping[str, Assignment
         if poem.poem_id not in assignments:
             raise UserError(f"poem {poem.poem_id!r} has no fold; run the stage split again")
         assignment = assignments[poem.poem_id]
-        for group in (f"group {assignment.group_id}", f"family {poem.group_id}"):
+        for group in (f"group {assignment.group_id}", f"family {family_of(poem)}"):
             if fold_of.setdefault(group, assignment.fold) != assignment.fold:
                 raise UserError(
                     f"the split leaks: {group!r} stands in train and in test (poem "
