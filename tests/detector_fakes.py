@@ -3,6 +3,7 @@
 import random
 from collections.abc import Mapping
 
+from shiyan.families import family_of
 from shiyan.records import Assignment, DetectorScore, Generation, Poem
 
 HUMAN_CHARACTERS = "山水云月风花雪雨江河草木"
@@ -54,8 +55,8 @@ def halves(poems: Mapping[str, Poem]) -> dict[str, Assignment]:
     return {
         p.poem_id: Assignment(
             poem_id=p.poem_id,
-            group_id=p.group_id,
-            fold="train" if int(p.group_id[1:]) % 2 else "test",
+            group_id=family_of(p),
+            fold="train" if int(family_of(p)[1:]) % 2 else "test",
         )
         for p in poems.values()
     }

@@ -25,6 +25,7 @@ from shiyan.detectors.attacks import (
     unmet_prompts,
     victims_of,
 )
+from shiyan.families import family_of
 from shiyan.jsonl import read_records, write_records
 from shiyan.poem import characters, lines, stanzas
 from shiyan.records import AttackedPoem
@@ -89,7 +90,7 @@ def test_every_llm_poem_of_the_test_fold_is_attacked_by_every_attack():
 def test_so_many_human_poems_and_these_prompts_and_the_same_for_every_attack():
     poems = pairs(20, prompts=("P1", "P2", "P3"))
     chosen = victims_of(poems, halves(poems), params("traditional", poems=4, prompts=["P1", "P3"]))
-    assert len({p.group_id for p in chosen}) == 4
+    assert len({family_of(p) for p in chosen}) == 4
     assert [p.generation.prompt_id for p in chosen].count("P1") == 4
     assert len(chosen) == 8
     again = victims_of(poems, halves(poems), params("human_lines", poems=4, prompts=["P1", "P3"]))

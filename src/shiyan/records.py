@@ -63,19 +63,6 @@ class Poem(Record):
         """1 if an LLM wrote it, 0 if a person did."""
         return int(self.generation is not None)
 
-    @property
-    def group_id(self) -> str:
-        """The poem's own family: the human poem it imitates, or its cipai, or itself.
-
-        `splits.group_poems` joins families that touch (a human ci and the cipai's
-        LLM ci; near-duplicates); a fold is drawn over those joined groups.
-        """
-        if self.generation is None:
-            return self.poem_id
-        if self.generation.seed_poem_id is None and self.cipai is None:
-            return self.poem_id
-        return self.generation.seed_poem_id or f"cipai:{self.cipai}"
-
 
 class Reply(Record):
     """A raw reply to a request for a poem or a reading, and what became of it."""

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeVar, get_args
 
 from shiyan.errors import UserError
+from shiyan.families import family_of
 from shiyan.records import Assignment, Fold, Poem, Written
 from shiyan.twins import root
 
@@ -57,7 +58,7 @@ def group_poems(
 ) -> dict[str, str]:
     """Poem id -> group id: families that touch are one group.
 
-    A human poem and its imitations are a family (`Poem.group_id`); a family
+    A human poem and its imitations are a family (`families.family_of`); a family
     `cipai:X` of LLM ci takes in every human ci of the cipai X, by whichever of its
     names a ci calls it (金缕曲 is 贺新郎); twins join theirs.
     Only a family of LLM twins whose joining would tie more than a fifth of all
@@ -70,18 +71,18 @@ def group_poems(
         tunes: a cipai's name -> the name that all names of the tune share; a name that
             is not in it is a tune of its own.
     """
-    parent = {poem.group_id: poem.group_id for poem in poems}
+    family = {poem.poem_id: family_of(poem) for poem in poems}
+    parent = {name: name for name in family.values()}
     of_tune: dict[str, set[str]] = defaultdict(set)
     for poem in poems:
-        if poem.cipai and poem.group_id == f"cipai:{poem.cipai}":
-            of_tune[tunes.get(poem.cipai, poem.cipai)].add(poem.group_id)
+        if poem.cipai and family[poem.poem_id] == f"cipai:{poem.cipai}":
+            of_tune[tunes.get(poem.cipai, poem.cipai)].add(family[poem.poem_id])
     for families in of_tune.values():
         _join(parent, families)
     for poem in poems:
         tune = tunes.get(poem.cipai or "", poem.cipai or "")
         if poem.generation is None and tune in of_tune:
-            _join(parent, [poem.group_id, *of_tune[tune]])
-    family = {poem.poem_id: poem.group_id for poem in poems}
+            _join(parent, [family[poem.poem_id], *of_tune[tune]])
     human = {poem.poem_id for poem in poems if poem.generation is None}
     of_llms: list[list[str]] = []
     for members in map(sorted, twins):

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from shiyan.errors import UserError
+from shiyan.families import family_of
 from shiyan.poem import characters, lines
 from shiyan.records import Assignment, EvaluatedPoem, Fold, Poem, Written
 
@@ -40,7 +41,7 @@ def _evaluated(
         poem_id=poem.poem_id,
         group_id=assignment.group_id,
         fold=assignment.fold,
-        family=poem.group_id,
+        family=family_of(poem),
         author=poem.author,
         poet=poem.author if written is None else (imitated.author if imitated else ""),
         generation=Written(**{name: getattr(written, name) for name in Written.model_fields})
