@@ -2,8 +2,8 @@
 
 import pytest
 from detector_fakes import halves, noisy, pairs, scored
-
 from shiyan.detectors.attack_drops import DROPS, drops
+
 from shiyan.records import DetectorScore
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from detector_fakes import halves, noisy, pairs, scored
 from omegaconf import OmegaConf
+from shiyan.detectors.grid import Grid, Stored
 
 from shiyan.config import AttackParams, TrainRobertaParams
 from shiyan.detectors import surface, trained
 from shiyan.detectors.attacks import attacked_poems
-from shiyan.detectors.grid import Grid, Stored
 from shiyan.detectors.protocol import Protocol
 from shiyan.detectors.trained import train_detectors, train_lessons
 from shiyan.errors import UserError

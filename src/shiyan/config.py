@@ -263,10 +263,8 @@ class PathsParams(Params):
     detection_cells: Path
     ci_metrics: Path
     judge_metrics: Path
-    zero_shot_roc: Path
-    zero_shot_distributions: Path
-    trained_roc: Path
-    trained_distributions: Path
+    detection_roc: Path
+    detection_distributions: Path
     training_curves: Path
     ci_by_cipai: Path
     judge_errors: Path

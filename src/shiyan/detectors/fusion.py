@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from shiyan.detectors.crossfit import Corpus, Learner, Rows, Scorer, as_records, fit_and_score
-from shiyan.metrics import Floats, lacks
+from shiyan.detectors.metrics import lacks
+from shiyan.metrics import Floats
 from shiyan.records import DetectorScore
 
 NAME = "fusion"

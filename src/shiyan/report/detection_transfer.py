@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from shiyan.detectors.grid import Grid
+from shiyan.detectors.metrics import Cell as ScoredCell
+from shiyan.detectors.metrics import Threshold, lacks
 from shiyan.detectors.protocol import EVERYBODY, Setting
-from shiyan.metrics import Cell as ScoredCell
-from shiyan.metrics import Draws, Estimate, Threshold, lacks
+from shiyan.metrics import Draws, Estimate
 from shiyan.report.detection_cells import (
     BESIDE,
     COUNTS,

@@ -15,18 +15,23 @@ from numpy.typing import NDArray
 
 from shiyan.detectors.metrics import (
     Cell,
-    Labels,
     Platt,
     Threshold,
     fewest_groups,
     lacks,
 )
-from shiyan.metrics import Draws, Estimate, Floats, Sampled
+from shiyan.metrics import Draws, Estimate, Floats, Labels, Sampled
 
 Rows = NDArray[np.intp]
 
 FALSE_POSITIVE_RATES = {"tpr_at_fpr_1": 0.01, "tpr_at_fpr_5": 0.05}
-AT_THRESHOLD = ("macro_f1", "macro_f1_unweighted", "accuracy", "auroc_from_labels")
+AT_THRESHOLD = (
+    "macro_f1",
+    "macro_f1_unweighted",
+    "accuracy",
+    "auroc_from_labels",
+    "true_positive_rate",
+)
 CALIBRATED = ("brier", "ece")
 OWN_LABELS = "macro_f1_of_own_labels"
 """Of a trained detector: by the labels that it gives itself, no threshold chosen."""
@@ -112,6 +117,7 @@ def measured(train: Scored, test: Scored, draws: Draws, where: str) -> CellResul
         result.reasons[name] = _resolution(n_human, limit)
     if result.threshold:
         result.sampled |= cell.at_threshold(result.threshold)
+        result.sampled["true_positive_rate"] = cell.rates(result.threshold)[0]
     if platt:
         result.sampled |= cell.calibration(platt)
     _compare_with_library(result, cell, platt)
@@ -151,9 +157,7 @@ def _compare_with_library(result: CellResult, cell: Cell, platt: Platt | None) -
 
     called = result.threshold.predict(cell.scores) if result.threshold else None
     probabilities = platt.probability(cell.scores) if platt else None
-    for metric, value in detection_metrics(
-        cell.labels, cell.scores, called, probabilities
-    ).items():
+    for metric, value in detection_metrics(cell.labels, cell.scores, called, probabilities).items():
         ours = result.sampled[metric]
         if not math.isclose(ours.value, value, rel_tol=0, abs_tol=EXACT):
             raise AssertionError(
@@ -176,9 +180,7 @@ def _resolution(n_human: int, limit: float) -> str:
     return f"of {n_human} human poems none may be accused: fewer than {round(1 / limit)}"
 
 
-def difference(
-    cell: CellResult | None, other: CellResult | None, metric: str
-) -> Sampled | None:
+def difference(cell: CellResult | None, other: CellResult | None, metric: str) -> Sampled | None:
     """A cell's metric minus another's, on the same resamples; None where one has none."""
     if cell is None or other is None:
         return None
@@ -186,9 +188,7 @@ def difference(
     return mine.minus(theirs) if mine and theirs else None
 
 
-def told_difference(
-    cell: CellResult, other: CellResult | None, metric: str
-) -> Estimate:
+def told_difference(cell: CellResult, other: CellResult | None, metric: str) -> Estimate:
     """The same as an estimate; null with the reason of the one that lacks the metric."""
     found = difference(cell, other, metric)
     if found is not None:

@@ -54,9 +54,7 @@ def _both(evaluator: Evaluator, a: str, b: str) -> tuple[CellResult, CellResult]
     return ours, theirs
 
 
-def _surely(
-    cells: dict[Pair, tuple[CellResult, CellResult]], metric: str
-) -> dict[Pair, str]:
+def _surely(cells: dict[Pair, tuple[CellResult, CellResult]], metric: str) -> dict[Pair, str]:
     """Pair -> the better one, where the simultaneous interval of all pairs leaves 0 out."""
     found: dict[Pair, Sampled] = {}
     for pair, (ours, theirs) in cells.items():

@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -144,7 +144,7 @@ class ScoreMatrix:
         poems: dict[str, EvaluatedPoem] = {}
         values: dict[str, list[list[float]]] = {part: [] for part in PARTS}
         for number, line in enumerate(lines, start=2):
-            poem, numbers = _parsed(path, number, lambda line=line: _line(json.loads(line), names))
+            poem, numbers = _parsed(path, number, partial(_line, line, names))
             if poem.poem_id in poems:
                 raise UserError(f"{path}:{number} holds the poem {poem.poem_id!r} again")
             poems[poem.poem_id] = poem
@@ -152,9 +152,10 @@ class ScoreMatrix:
                 values[part].append(numbers[part])
         refuse_leaks(poem for poem in poems.values() if poem.attack is None)
         columns = {
-            part: dict(
-                zip(names[part], np.array(values[part], np.float64).reshape(len(poems), -1).T)
-            )
+            part: {
+                name: np.array([row[i] for row in values[part]], np.float64)
+                for i, name in enumerate(names[part])
+            }
             for part in PARTS
         }
         return cls(poems, columns["scores"], columns["own_labels"])
@@ -186,7 +187,8 @@ def _names(head: Mapping[str, list[list[str]]]) -> Names:
     return found
 
 
-def _line(found: Mapping[str, Any], names: Names) -> tuple[EvaluatedPoem, dict[str, list[float]]]:
+def _line(text: str, names: Names) -> tuple[EvaluatedPoem, dict[str, list[float]]]:
+    found: Mapping[str, Any] = json.loads(text)
     poem = EvaluatedPoem.model_validate({"generation": None} | found["poem"])
     for part in PARTS:
         if len(found[part]) != len(names[part]):

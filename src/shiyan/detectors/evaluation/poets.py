@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from shiyan.detectors.evaluation.cells import unusable
 from shiyan.detectors.evaluation.evaluator import Evaluator
 from shiyan.detectors.evaluation.rows import Row
-from shiyan.detectors.metrics import Cell, fewest_groups, unusable
-from shiyan.metrics import Estimate, Sampled, design_effect, intraclass_correlation
+from shiyan.detectors.metrics import Cell, fewest_groups
+from shiyan.metrics import Estimate, Sampled, clopper_pearson, design_effect, intraclass_correlation
 
 FEWEST_POETS = 5
 """Below, resampling poets says nothing."""

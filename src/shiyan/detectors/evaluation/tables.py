@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -64,9 +64,7 @@ def _in_domain(evaluator: Evaluator, setting: Setting) -> Iterator[Row]:
         further: dict[str, Estimate] = {}
         if baseline and is_compared:
             first = evaluator.cell(detector, baseline)
-            further = {
-                f"{m}_minus_{BASELINE}": told_difference(cell, first, m) for m in COMPARED
-            }
+            further = {f"{m}_minus_{BASELINE}": told_difference(cell, first, m) for m in COMPARED}
         yield row_of(
             place,
             detector,
@@ -159,16 +157,12 @@ def _strata(poems: Sequence[Any]) -> list[Restriction]:
     """Thirds of the human poems by length; an AUROC within one owes nothing to length."""
     lengths = [poem.n_characters for poem in poems if poem.label == 0]
     cuts = [0, *np.quantile(lengths, [i / STRATA for i in range(1, STRATA)]).tolist(), np.inf]
-    return [
-        Restriction(
-            f"{math.ceil(low)} characters or more"
-            if high == np.inf
-            else f"{math.ceil(low)} to {math.ceil(high) - 1} characters",
-            lambda poem, low=low, high=high: low <= poem.n_characters < high,
-        )
-        for low, high in zip(cuts, cuts[1:], strict=False)
-        if low < high
-    ]
+    return [_of_length(low, high) for low, high in pairwise(cuts) if low < high]
+
+
+def _of_length(low: float, high: float) -> Restriction:
+    first, last = math.ceil(low), "more" if math.isinf(high) else math.ceil(high) - 1
+    return Restriction(f"{first} to {last} characters", lambda p: low <= p.n_characters < high)
 
 
 def restricted(evaluator: Evaluator) -> Iterator[Row]:
