@@ -7,7 +7,7 @@ put the threshold wrong.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,11 @@ from tqdm import tqdm
 from shiyan.config import EvaluateParams
 from shiyan.detectors.evaluation.cells import unusable
 from shiyan.detectors.evaluation.evaluator import Evaluator
-from shiyan.detectors.evaluation.matrix import THRESHOLD_ONLY, ScoreMatrix
+from shiyan.detectors.evaluation.matrix import ScoreMatrix
 from shiyan.detectors.evaluation.rows import nested
 from shiyan.detectors.evaluation.tables import TABLES
 from shiyan.detectors.metrics import CLASSES, FEWEST_ACCUSED, roc
-from shiyan.detectors.protocol import EVERYBODY, Setting
+from shiyan.detectors.protocol import EVERYBODY, Setting, generators_of
 from shiyan.splits import at_main_temperature, main_temperatures
 
 MADE = {
@@ -41,6 +41,10 @@ MADE = {
     "values": "by the project's module of the library `evaluate`, scikit-learn inside; the "
     "bootstrap's own values equal them to 1e-12",
 }
+
+
+MOST_PLACES = 5
+"""That a notice names."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +110,13 @@ def evaluate_scores(
         }
         plots = list(_roc_rows(evaluator)), list(_distribution_rows(evaluator))
     notices = [*_notices(tables["in_domain"]), *evaluator.notices()]
-    own = MADE | {"resamples": params.resamples, "seed": params.seed} | _temperatures(evaluator)
-    return Evaluation(tables, *plots, notices, {**own, **evaluator.fusion_made, **made})
+    own = {
+        "generators": generators_of(matrix.poems.values()),
+        **params.model_dump(mode="json"),
+        **_temperatures(evaluator),
+        **evaluator.fusion_made,
+    }
+    return Evaluation(tables, *plots, notices, {**MADE, **own, **made})
 
 
 def _temperatures(evaluator: Evaluator) -> dict[str, Any]:
@@ -119,10 +128,6 @@ def _temperatures(evaluator: Evaluator) -> dict[str, Any]:
     for (generator, _), temperature in main_temperatures(poems).items():
         main.setdefault(generator, set()).add(temperature)
     return {"main_temperatures": {g: sorted(found) for g, found in sorted(main.items())}}
-
-
-def is_trained(evaluator: Evaluator, detector: str) -> bool:
-    return evaluator.learnt_from(detector, evaluator.main) != THRESHOLD_ONLY
 
 
 def _roc_rows(evaluator: Evaluator) -> Iterator[dict[str, str | float]]:
@@ -178,10 +183,16 @@ def _notices_of(detector: str, cells: Mapping[str, Mapping[str, Any]]) -> Iterat
         if cell["auroc"]["value"] is not None and cell["auroc"]["value"] < 0.5
     ]
     if under:
-        yield f"{detector}: AUROC under 50, and left so, on {', '.join(under)}"
+        yield f"{detector}: AUROC under 50, and left so, on {_first(under)}"
     useless = [p for p, t in thresholds.items() if t["inverted"] and t["value"] is None]
     if useless:
         yield (
             f"{detector}: no threshold of the train fold helps, so every poem is called a "
-            f"person's, on {', '.join(useless)}"
+            f"person's, on {_first(useless)}"
         )
+
+
+def _first(places: Sequence[str]) -> str:
+    """The first few by name; a grid has hundreds."""
+    more = len(places) - MOST_PLACES
+    return ", ".join(places[:MOST_PLACES]) + (f" and {more} more" if more > 0 else "")
