@@ -42,6 +42,7 @@ def test_all_first_choices_recite_every_clause_after_the_first():
     assert (found.lines, found.lines_recited) == (2, 2)  # 又吹灭 is too short to count
     assert found.longest_run == 6 + 7 + 6 + 3 - 1  # the first token is not predicted
     assert found.mean_log_probability == -0.5
+    assert (found.n_new, found.first_choice_share) == (22, 21 / 22)
     assert found.by_heart
 
 
@@ -51,7 +52,23 @@ def test_a_missed_mark_breaks_nothing_and_a_missed_character_its_clause():
     assert recited(TEXT, spans, statistics(spans, {after_a_line})).lines_recited == 2
     found = recited(TEXT, spans, statistics(spans, {TEXT.index("船")}))
     assert (found.lines, found.lines_recited, found.longest_run) == (2, 1, 4 + 6 + 3)
-    assert not found.by_heart
+    assert found.first_choice_share == 20 / 22
+
+
+@pytest.mark.parametrize(("n_missed", "by_heart"), [(12, True), (13, False)])
+def test_a_poem_is_known_from_two_fifths_of_its_characters(n_missed, by_heart):
+    spans = spans_of(TEXT)
+    characters = [i for i, character in enumerate(TEXT) if character not in "，。\n"]
+    # The first of the 22 is never guessed: 9 of 22 are two fifths, 8 are not.
+    found = recited(TEXT, spans, statistics(spans, set(characters[1 : n_missed + 1])))
+    assert found.by_heart is by_heart
+
+
+def test_too_few_characters_tell_nothing():
+    text = "谁把灯芯拨亮，又吹灭。旧木船停在岸边，"
+    spans = spans_of(text)
+    found = recited(text, spans, statistics(spans))
+    assert (found.n_new, found.first_choice_share, found.by_heart) == (16, 15 / 16, False)
 
 
 def test_a_word_that_is_one_token_is_missed_as_a_whole():
@@ -121,7 +138,7 @@ def test_only_human_poems_are_flagged_and_an_llms_counted_apart():
         unscored_reason="too short: 1 tokens, at least 8 are needed",
     )
     counts = counted(found, poems)
-    assert "known by heart: 2 clauses" in counts.pop("rule")
+    assert "40% or more are the model's first choice" in counts.pop("rule")
     assert counts == {
         ROLES.scoring: {
             "n_human": 2,

@@ -214,7 +214,11 @@ class Memorisation(Record):
     """Those of which every character is the model's first choice."""
     longest_run: int | None = None
     """Characters of the longest passage that is recited, repetitions not counted."""
+    first_choice_share: float | None = None
+    """Of the characters that do not repeat what stood before; 0 to 1."""
     mean_log_probability: float | None = None
+    by_heart: bool = False
+    """The model would write most of it itself, whoever wrote it."""
     flagged: bool = False
     """A human poem that the model knows by heart."""
     unscored_reason: str | None = None

@@ -6,10 +6,17 @@ et al., 2023, Definition 3.1). The ranks tell it without another pass: as long a
 was the first choice, what the model has read is what it would have written. To a zero-shot
 detector such a poem looks like an LLM's, and a single one decides a TPR at a low FPR.
 
-The unit is the clause, characters between two marks or line breaks: editions differ in their
-marks, and the first character after one is the hardest to guess. What a poem says twice (a
+Marks and line breaks do not count, since editions differ in them. What a poem says twice (a
 refrain, lines of one pattern) a model goes on with that never met the poem, so only *new*
 characters count: those in no 3-gram that stood in the poem before.
+
+The rule is the share of new characters that are the model's first choice. Qwen2.5-Coder-1.5B
+guesses 0.32 to 0.89 of each of 34 famous Song ci and flags 33, and one of 60 drawn ci (0.84); of
+the other 59 and of 42 modern poems, 15 of them with refrains, none is above 0.30, none of
+their beginnings of 20 characters above 0.35, and a poem with its lines shuffled is flagged
+only where the poem itself is. The 0.5B knows none (0.27 at most). Whole clauses
+miss more (two or more: 23 of the 34), and a mean log-probability flags refrains
+(at -3: 4 of the 42).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,15 +32,25 @@ from shiyan.token_statistics import ModelStatistics, TextStatistics
 
 SHORTEST_LINE = 4
 """New characters of a clause that counts: shorter ones are idioms and guesses."""
-RECITED = 2
-"""Recited clauses from which a poem is known by heart."""
+BY_HEART = 0.4
+"""Share of new characters that are the first choice, from which a poem is known by heart."""
+FEWEST = 20
+"""New characters under which a share says too little."""
 NO_SPANS = "the tokenizer does not tell where in the text its tokens stand"
 
 
 @dataclass(frozen=True)
 class Recited:
-    """How much of a text a model would recite; fields as in `Memorisation`."""
+    """How much of a text a model would recite.
 
+    Attributes:
+        n_new: characters of the text that do not repeat what stood before.
+        first_choice_share, lines, lines_recited, longest_run, mean_log_probability: as in
+            `Memorisation`.
+    """
+
+    n_new: int
+    first_choice_share: float
     lines: int
     lines_recited: int
     longest_run: int
@@ -42,7 +59,7 @@ class Recited:
     @property
     def by_heart(self) -> bool:
         """Whether the text is known by heart."""
-        return self.lines_recited >= RECITED
+        return self.n_new >= FEWEST and self.first_choice_share >= BY_HEART
 
 
 def recited(text: str, spans: Spans, p: ModelStatistics) -> Recited:
@@ -61,6 +78,8 @@ def recited(text: str, spans: Spans, p: ModelStatistics) -> Recited:
         here = here + (position in new) if position in known else 0
         longest = max(longest, here)
     return Recited(
+        len(new),
+        len(new & known) / max(len(new), 1),
         len(clauses),
         sum(known.issuperset(clause) for clause in clauses),
         longest,
@@ -115,18 +134,20 @@ def _of_poem(
     reason = why_unread(text, statistics, zero_shot.reading)
     if reason is None and not np.isfinite(statistics.models[model].log_prob).all():
         reason = not_finite(model)
-    if reason is None and statistics.spans is None:
-        reason = NO_SPANS
-    if reason is not None or statistics.spans is None:
+    spans = statistics.spans
+    if reason is not None or spans is None:
+        reason = reason or NO_SPANS
         return Memorisation(poem_id=poem.poem_id, model=model, unscored_reason=reason)
-    found = recited(text, statistics.spans, statistics.models[model])
+    found = recited(text, spans, statistics.models[model])
     return Memorisation(
         poem_id=poem.poem_id,
         model=model,
         lines=found.lines,
         lines_recited=found.lines_recited,
         longest_run=found.longest_run,
+        first_choice_share=found.first_choice_share,
         mean_log_probability=found.mean_log_probability,
+        by_heart=found.by_heart,
         flagged=found.by_heart and poem.generation is None,
     )
 
@@ -137,13 +158,12 @@ def counted(found: Sequence[Memorisation], poems: Mapping[str, Poem]) -> dict[st
     for model in dict.fromkeys(record.model for record in found):
         own = [record for record in found if record.model == model]
         human = [record for record in own if poems[record.poem_id].generation is None]
-        llm = [record for record in own if poems[record.poem_id].generation is not None]
         counts[model] = {
             "n_human": len(human),
             "n_flagged": sum(record.flagged for record in human),
             "flagged": [record.poem_id for record in human if record.flagged],
-            "n_llm": len(llm),
-            "n_llm_recited": sum((record.lines_recited or 0) >= RECITED for record in llm),
+            "n_llm": len(own) - len(human),
+            "n_llm_recited": sum(record.by_heart and not record.flagged for record in own),
             "n_unscored": sum(record.unscored_reason is not None for record in own),
         }
     return counts
@@ -163,6 +183,6 @@ def told(found: Iterable[Memorisation]) -> list[str]:
 
 
 RULE = (
-    f"known by heart: {RECITED} clauses or more after the first, each of {SHORTEST_LINE} new "
-    "characters or more, whose every character is the model's first choice"
+    f"known by heart: of {FEWEST} or more characters that repeat nothing before them, "
+    f"{BY_HEART:.0%} or more are the model's first choice"
 )
