@@ -19,6 +19,14 @@ from shiyan.report.figures import draw
 from shiyan.report.table import Cell, Table
 
 MOST_REASONS = 6
+LEARNT_APART = (
+    "out_of_domain",
+    "temperature",
+    "generator_transfer",
+    "leave_one_generator_out",
+    "leave_one_poet_out",
+)
+"""Tables of what was not learnt from the whole train fold."""
 
 
 def tables(paths: PathsParams) -> Iterator[Table]:
@@ -50,7 +58,12 @@ def rendered(layout: Layout, document: Mapping[str, Any]) -> Table:
         layout.caption,
         [column.title for column in layout.columns],
         rows,
-        [*layout.notes, *_notes(document["made"]), *_reasons(rows)],
+        [
+            *layout.notes,
+            *_not_shown(document["tables"], layout.source),
+            *_notes(document["made"]),
+            *_reasons(rows),
+        ],
         estimates=[column.title for column in layout.columns if column.is_estimate],
         digits=1,
         scale=100,
@@ -62,6 +75,17 @@ def _named(found: Found, generators: Collection[str]) -> Found:
     if found.get("generator") == EVERYBODY and len(generators) == 1:
         return {**found, "generator": next(iter(generators))}
     return found
+
+
+def _not_shown(tables: Mapping[str, Any], source: str) -> Iterator[str]:
+    """Who has no scores for what must not have been learnt from."""
+    shown = {detector for of_place in tables[source].values() for detector in of_place}
+    everybody = {detector for of_place in tables["detectors"].values() for detector in of_place}
+    if shown and source in LEARNT_APART and (lacking := sorted(everybody - shown)):
+        yield (
+            f"Not shown: {', '.join(lacking)}, which learnt from the whole train fold alone; "
+            "`train_roberta.lessons` trains them for each of these."
+        )
 
 
 def _notes(made: Mapping[str, Any]) -> Iterator[str]:

@@ -180,8 +180,9 @@ def _notices(in_domain: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 def _notices_of(detector: str, cells: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     thresholds = {place: cell["threshold"] for place, cell in cells.items() if "threshold" in cell}
-    if lacking := sorted({t["reason"] for t in thresholds.values() if t.get("reason")}):
-        yield f"{detector}: {'; '.join(lacking)}"
+    lacking = dict.fromkeys(t["reason"] for t in thresholds.values() if t.get("reason"))
+    if lacking:
+        yield f"{detector}: {_first(list(lacking), '; ')}"
     under = [
         f"{place} {100 * cell['auroc']['value']:.1f}"
         for place, cell in cells.items()
@@ -197,7 +198,7 @@ def _notices_of(detector: str, cells: Mapping[str, Mapping[str, Any]]) -> Iterat
         )
 
 
-def _first(places: Sequence[str]) -> str:
+def _first(places: Sequence[str], between: str = ", ") -> str:
     """The first few by name; a grid has hundreds."""
     more = len(places) - MOST_PLACES
-    return ", ".join(places[:MOST_PLACES]) + (f" and {more} more" if more > 0 else "")
+    return between.join(places[:MOST_PLACES]) + (f" and {more} more" if more > 0 else "")

@@ -21,7 +21,7 @@ from shiyan.detectors.evaluation.evaluator import Evaluator, Restriction
 from shiyan.detectors.evaluation.poets import by_poet, over_poets
 from shiyan.detectors.evaluation.rows import Row, row_of
 from shiyan.detectors.metrics import Cell, Threshold, lacks
-from shiyan.detectors.protocol import EVERYBODY, Kind, Setting, subset_order
+from shiyan.detectors.protocol import EVERYBODY, Kind, Setting, generators_of, subset_order
 from shiyan.metrics import Estimate
 
 COMPARED = ("auroc", "macro_f1")
@@ -108,8 +108,9 @@ def transferred(kind: Kind) -> Table:
                 "trained_on": setting.trained_on,
                 "tested_on": setting.tested_on,
             }
+            tested = generators_of(evaluator.poems[poem_id] for poem_id in setting.test)
             for detector, cell in _cells(evaluator, setting):
-                facts = evaluator.facts(detector, setting)
+                facts = evaluator.facts(detector, setting) | {"generators": ", ".join(tested)}
                 yield row_of(place, detector, cell, TRANSFERRED, {}, **facts)
 
     return rows
@@ -139,7 +140,7 @@ def restrictions(evaluator: Evaluator) -> list[Restriction]:
             "no copies of the imitated poem",
             lambda poem: poem.seed_overlap is None or poem.seed_overlap < share,
         ),
-        Restriction("no memorised human poems", lambda poem: not poem.memorised, in_training=True),
+        Restriction("no memorised human poem", lambda poem: not poem.memorised, in_training=True),
     ]
     tested = [evaluator.poems[p] for p in evaluator.main.test]
     return [r for r in found if not all(map(r.keeps, tested))] + _strata(tested)
@@ -153,8 +154,9 @@ def _strata(poems: Sequence[Any]) -> list[Restriction]:
 
 
 def _of_length(low: float, high: float) -> Restriction:
-    first, last = math.ceil(low), "more" if math.isinf(high) else math.ceil(high) - 1
-    return Restriction(f"{first} to {last} characters", lambda p: low <= p.n_characters < high)
+    last = "or more" if math.isinf(high) else f"to {math.ceil(high) - 1}"
+    name = f"{math.ceil(low)} {last} characters"
+    return Restriction(name, lambda poem: low <= poem.n_characters < high)
 
 
 def restricted(evaluator: Evaluator) -> Iterator[Row]:
