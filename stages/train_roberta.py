@@ -12,7 +12,8 @@ from shiyan.config import (
 )
 from shiyan.detectors.evaluate import evaluate_scores, write_csv, write_plots
 from shiyan.detectors.finetune import CURVE_COLUMNS
-from shiyan.detectors.trained import train_detectors, train_lessons
+from shiyan.detectors.lessons import train_lessons
+from shiyan.detectors.trained import train_detectors
 from shiyan.jsonl import read_records, write_records
 from shiyan.metrics import write_metrics
 from shiyan.records import Assignment, AttackedPoem, Poem

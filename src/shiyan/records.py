@@ -154,6 +154,9 @@ class DetectorScore(Record):
     """Tokens that the detector read, where it could not read all of them."""
     unknown_share: float | None = None
     """Share of the text's tokens that the detector's tokenizer does not know."""
+    own_label: int | None = None
+    """1 where a detector that learns says LLM of itself, 0 where it says human: by its raw
+    score, whatever threshold is chosen. Null of a detector that says neither."""
     unscored_reason: str | None = None
     setting: str | None = None
     """The lesson that the detector learnt in (`detectors.protocol`); null: the whole train
