@@ -235,11 +235,11 @@ def paper(**changes) -> TrainRobertaParams:
     return TrainRobertaParams.model_validate(values | {"text": "body"} | changes)
 
 
-def test_the_papers_tables_take_one_training_a_cell():
+def test_the_papers_tables_take_one_training_a_cell(tmp_path):
     """52 of one prompt of one LLM (Tables 2 and 3) and 3 of merged prompts (Table 4)."""
     prompts = tuple(f"P{i}" for i in range(1, 14))
     poems = pairs(8, prompts, generators=("a", "b", "c", "d"))
-    (network,) = planned_trainings(poems, halves(poems), paper())
+    (network,) = planned_trainings(poems, halves(poems), paper(), WorkCache(tmp_path))
     assert network.trainings == paper().folds + 55
     lessons = lessons_of(Protocol.of(poems, halves(poems)), paper().lessons.networks)
     assert {"a/D1", "d/D13", "D2+4+5", "D6-8", "D10-13"} < lessons.keys()
@@ -255,10 +255,21 @@ def test_of_one_generator_single_prompts_are_those_of_all():
     assert set(lessons) == {"D1", "D2"}
 
 
-def test_a_plan_counts_the_poems_of_every_epoch():
+def test_a_plan_counts_the_poems_of_every_epoch(tmp_path):
     poems = pairs(8)
     chosen = paper(balance="class_weights", folds=4, epochs=3, lessons=of())
-    (network,) = planned_trainings(poems, halves(poems), chosen)
+    (network,) = planned_trainings(poems, halves(poems), chosen, WorkCache(tmp_path))
     assert (network.trainings, network.passes) == (4, 3 * 3 * 8)
-    (network,) = planned_trainings(poems, halves(poems), paper(folds=1, epochs=3, lessons=of()))
+    once = paper(balance="class_weights", folds=1, epochs=3, lessons=of())
+    (network,) = planned_trainings(poems, halves(poems), once, WorkCache(tmp_path))
     assert (network.trainings, network.passes) == (1, 3 * 8)
+
+
+def test_a_training_leaves_its_speed_for_the_next_plan(tmp_path):
+    poems = pairs(6)
+    small = params(controls=[], lessons=of())
+    (before,) = planned_trainings(poems, halves(poems), small, WorkCache(tmp_path))
+    assert before.minutes is None
+    train_detectors(poems, halves(poems), small, {}, WorkCache(tmp_path))
+    (after,) = planned_trainings(poems, halves(poems), small, WorkCache(tmp_path))
+    assert after.minutes > 0

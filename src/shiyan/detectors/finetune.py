@@ -31,6 +31,8 @@ CHECKPOINT_SECONDS = 60.0
 LARGEST_GRADIENT = 1.0
 """Gradients are scaled down to this norm, as transformers' Trainer does by default."""
 SCORED_AT_ONCE = 32
+SPEED = "training_speed"
+"""The kind of work that a measured speed is kept as."""
 SMALL_MODEL = 10_000_000
 """Parameters."""
 
@@ -151,6 +153,7 @@ def fine_tune(
     name: tuple[str, str],
     held_out: Sample | None = None,
     watch: Callable[[CurvePoint], None] = lambda point: None,
+    told_speed: Callable[[float], None] = lambda seconds: None,
 ) -> tuple[Any, list[CurvePoint]]:
     """Train a model from the classifier's own start, or on from the checkpoint.
 
@@ -158,6 +161,7 @@ def fine_tune(
         name: detector and fold, for the curve and the bar.
         held_out: poems by whose loss the weights to keep are chosen.
         watch: told of each point of the curve as it comes.
+        told_speed: told of the seconds that a poem took each time it was learnt from.
 
     Returns:
         The model, in evaluation mode, and the whole curve.
@@ -170,7 +174,10 @@ def fine_tune(
     training = _Training(model, classifier, train, recipe, checkpoint, name, held_out, watch)
     try:
         with _threads_for(model):
+            started = time.monotonic()
             training.run()
+            if training.passes:
+                told_speed((time.monotonic() - started) / training.passes)
         # The last step is followed by no loss that could tell.
         if not np.isfinite(encoded_scores(model, classifier, train.encodings[:1])).all():
             raise _diverged("a score is not finite after the last step")
@@ -199,6 +206,8 @@ class _Training:
     points: list[CurvePoint] = field(default_factory=list)
     best: dict[str, Any] | None = None
     first: int = 0
+    passes: int = 0
+    """Poems learnt from since the start or the checkpoint."""
 
     def __post_init__(self) -> None:
         import torch
@@ -268,6 +277,7 @@ class _Training:
             group["lr"] = self.recipe.rate_at(step, self.steps)
         self.optimizer.step()
         self.optimizer.zero_grad()
+        self.passes += len(batch)
         self._add(CurvePoint(*self.name, "train", step + 1, epoch + 1, float(loss.detach())))
 
     def _is_looked_at(self, step: int) -> bool:
@@ -475,6 +485,22 @@ class KeptModel:
         return taken, min(looks, key=lambda p: p.loss).step if looks else taken
 
 
+def speed_key(network: str, recipe: Recipe, max_tokens: int) -> dict[str, Any]:
+    """Under which a network's measured speed is kept, for plans."""
+    return {
+        "network": network,
+        "batch_size": recipe.batch_size,
+        "max_tokens": max_tokens,
+        "device": device_name(),
+    }
+
+
+def seconds_a_pass(cache: WorkCache, network: str, recipe: Recipe, max_tokens: int) -> float | None:
+    """What a poem took in the last training of such a network; None where there was none."""
+    found = cache.get_json(SPEED, speed_key(network, recipe, max_tokens))
+    return None if found is None else float(found["seconds"])
+
+
 def learner(
     detector: str,
     factory: ClassifierFactory,
@@ -483,15 +509,18 @@ def learner(
     cache: WorkCache,
     kept: dict[str, KeptModel],
     watch: Callable[[CurvePoint], None],
+    *,
+    lesson: str = "",
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> Learner:
     """A `crossfit.Learner`; each fold's model goes to `kept`."""
+    named = f"{detector} {lesson}".strip()
 
     def learn(rows: Rows, fold: str) -> Scorer:
         classifier = factory(corpus.texts_of(rows))
         train = Sample.of(classifier, corpus.texts_of(rows), corpus.labels[rows])
         others = np.setdiff1d(corpus.rows(train=True), rows)
-        key = _key(detector, fold, corpus, (rows, others), classifier, recipe)
+        key = _key(named, fold, corpus, (rows, others), classifier, recipe)
         checkpoint = Checkpoint(cache, key, checkpoint_seconds)
         held_out = Sample.of(classifier, corpus.texts_of(others), corpus.labels[others])
         model, points = fine_tune(
@@ -499,9 +528,12 @@ def learner(
             train,
             recipe,
             checkpoint,
-            name=(detector, fold),
+            name=(named, fold),
             held_out=held_out if len(others) else None,
             watch=watch,
+            told_speed=lambda seconds: cache.put_json(
+                SPEED, speed_key(detector, recipe, classifier.max_tokens), {"seconds": seconds}
+            ),
         )
         kept[fold] = KeptModel(classifier, recipe.seed, checkpoint, points)
         return lambda asked: encoded_scores(

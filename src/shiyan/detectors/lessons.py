@@ -13,7 +13,7 @@ from tqdm import tqdm
 from shiyan.config import LessonChoice, TrainRobertaParams
 from shiyan.detectors import finetune, surface
 from shiyan.detectors.crossfit import Corpus, Fitted, Learner, as_records, fit_and_score
-from shiyan.detectors.finetune import KeptModel, Recipe
+from shiyan.detectors.finetune import KeptModel
 from shiyan.detectors.protocol import EVERYBODY, Lesson, Protocol
 from shiyan.detectors.roberta import Models
 from shiyan.detectors.trained import LIBRARIES, control_names, networks_of, recipe_of
@@ -124,7 +124,7 @@ def _networks(
         kept: dict[str, KeptModel] = {}
         model = factory(corpus.texts_of(corpus.rows(train=True))).identity
         learn = finetune.learner(
-            f"{network} {lesson}", factory, corpus, recipe, cache, kept, lambda point: None
+            network, factory, corpus, recipe, cache, kept, lambda point: None, lesson=lesson
         )
         yield _Pupil(network, model, learn, params.lessons.network_folds, 0.0, kept)
 
@@ -175,18 +175,20 @@ class Training:
     Attributes:
         trainings: how often it is trained, the whole train fold and lessons together.
         passes: poems that are learnt from, each as often as it is.
-        recipe: of one training.
+        minutes: by the speed of the last such training; None where there was none.
     """
 
     network: str
     trainings: int
     passes: int
-    recipe: Recipe
-    max_tokens: int
+    minutes: float | None
 
 
 def planned_trainings(
-    poems: Mapping[str, Poem], assignments: Mapping[str, Assignment], params: TrainRobertaParams
+    poems: Mapping[str, Poem],
+    assignments: Mapping[str, Assignment],
+    params: TrainRobertaParams,
+    cache: WorkCache,
 ) -> list[Training]:
     """What the stage would train; the texts of the poems play no part, nor does early stopping."""
     protocol = Protocol.of(poems, assignments)
@@ -200,10 +202,13 @@ def planned_trainings(
     own = {params.name: (recipe_of(params, params), params.max_tokens)}
     if params.lora is not None:
         own[params.lora.name] = (recipe_of(params, params.lora), params.lora.max_tokens)
-    return [
-        Training(name, trainings, poems_read * recipe.epochs, recipe, max_tokens)
-        for name, (recipe, max_tokens) in own.items()
-    ]
+    found = []
+    for name, (recipe, max_tokens) in own.items():
+        passes = poems_read * recipe.epochs
+        seconds = finetune.seconds_a_pass(cache, name, recipe, max_tokens)
+        minutes = None if seconds is None else seconds * passes / 60
+        found.append(Training(name, trainings, passes, minutes))
+    return found
 
 
 def _epoch(ids: Sequence[str], poems: Mapping[str, Poem], params: TrainRobertaParams) -> int:
