@@ -13,7 +13,8 @@ from shiyan.config import (
 from shiyan.detectors import identity
 from shiyan.detectors.counts import fingerprint, score_counts
 from shiyan.detectors.finetune import CURVE_COLUMNS
-from shiyan.detectors.trained import train_detectors, train_lessons
+from shiyan.detectors.lessons import train_lessons
+from shiyan.detectors.trained import train_detectors
 from shiyan.jsonl import read_records, write_csv, write_records
 from shiyan.metrics import write_metrics
 from shiyan.records import Assignment, AttackedPoem, GeneratorIdentity, Poem

@@ -379,7 +379,41 @@ class HubEncoderParams(Params):
     """The folder where the checkpoint already lies; then the hub is not asked."""
 
 
-ControlName = Literal["char_ngrams_svm", "char_ngrams_forest", "layout_only", "length_only"]
+ControlName = Literal[
+    "char_ngrams_svm",
+    "char_ngrams_forest",
+    "typography_only",
+    "han_only",
+    "layout_only",
+    "length_only",
+]
+
+TrainingDtype = Literal["auto", "float32", "bfloat16"]
+"""Of a network's matrix products; auto: bfloat16 where that is the faster one."""
+
+ReadText = Literal["body", "unpunctuated"]
+"""What of a poem every detector reads."""
+
+LessonKind = Literal[
+    "in_domain", "out_of_domain", "temperature", "generator", "generator_left_out", "poet_left_out"
+]
+"""What a detector learns from and is tested on, as `detectors.protocol` has it."""
+
+LessonChoice = LessonKind | Literal["single_prompt"]
+"""single_prompt: of in_domain, one prompt of one generator, as in AIGenPoetry's Tables 2 and 3;
+without merged prompts and generators together."""
+
+
+class LessonsParams(Params):
+    """Which detectors learn anew in which lessons of AIGenPoetry's tables."""
+
+    controls: Annotated[tuple[LessonChoice, ...], AfterValidator(_each_once)]
+    """Of the detectors without a network, which learn in seconds."""
+    networks: Annotated[tuple[LessonChoice, ...], AfterValidator(_each_once)]
+    network_folds: int = Field(ge=1)
+    """As `train_roberta.folds`, of the networks in lessons: one training a lesson is the
+    paper's own design and leaves a network its own labels alone."""
+
 
 EncoderParams = Annotated[ScratchEncoderParams | HubEncoderParams, Field(discriminator="kind")]
 
@@ -396,7 +430,7 @@ class LoraParams(Params):
     dropout: float = Field(ge=0, lt=1)
     targets: Literal["all-linear"] | tuple[str, ...]
     """Which matrices get an adapter: all but the head's, or those of these names."""
-    dtype: Literal["float32", "bfloat16"]
+    dtype: TrainingDtype
     """Of the frozen weights and the matrix products; adapter and head are float32."""
     epochs: int = Field(gt=0)
     learning_rate: float = Field(gt=0)
@@ -418,22 +452,23 @@ class TrainRobertaParams(Params):
     seed: SmallSeed
     ngram: NGramParams
     """The detector without a language model: character n-grams, TF-IDF, logistic regression."""
-    controls: Annotated[tuple[ControlName, ...], AfterValidator(_each_once)] = (
-        "char_ngrams_svm",
-        "char_ngrams_forest",
-        "layout_only",
-        "length_only",
-    )
+    controls: Annotated[tuple[ControlName, ...], AfterValidator(_each_once)]
     """What else to train without a language model, to measure the detectors by."""
-    threshold_folds: int = Field(default=5, ge=2)
-    """Parts of the train fold, each scored by a detector that learnt from the others, for
-    the threshold; a network is trained once more for each."""
+    folds: int = Field(ge=1)
+    """Parts of the train fold. A detector is the mean of as many models, each trained without
+    one part; 1: a single model of the whole train fold, which leaves no threshold."""
+    evaluate_every: int | None = Field(gt=0)
+    """Steps between two looks at the held-out loss; null: an epoch. A network keeps the
+    weights of its lowest."""
+    patience: int | None = Field(gt=0)
+    """Looks without a lower held-out loss after which training ends; null: it never ends
+    early."""
+    dtype: TrainingDtype
+    """Of the encoder."""
+    text: ReadText
     lora: LoraParams | None = None
     """One more detector, beside the encoder that is trained whole."""
-    lessons: Literal["none", "controls", "all"] = "none"
-    """Which detectors also learn in each lesson of AIGenPoetry's tables: from each subset of
-    each generator, without a poet, without a generator …; `all`: the networks too, which are
-    trained anew for each."""
+    lessons: LessonsParams
 
     @property
     def detectors(self) -> tuple[str, ...]:
@@ -502,7 +537,7 @@ class ZeroShotScoreParams(Params):
     observer: str
     performer: str
     detectors: tuple[ZeroShotDetector, ...] = Field(min_length=1)
-    text: Literal["body", "title_and_body"]
+    text: Literal["body", "title_and_body", "unpunctuated"]
     max_tokens: int = Field(gt=1)
     min_tokens: int = Field(gt=1)
     """A text of fewer tokens is unscored."""
@@ -660,6 +695,8 @@ class AllParams(Params):
     eval_ci: EvalCiParams
     judge: JudgeParams
     track: TrackParams
+    detectors_read: ReadText
+    """What the sections of the detectors take for their `text`."""
 
     @model_validator(mode="after")
     def roles_name_known_models(self) -> "AllParams":

@@ -177,9 +177,10 @@ class DetectorScore(Record):
     """Tokens that the detector read, where it could not read all of them."""
     unknown_share: float | None = None
     """Share of the text's tokens that the detector's tokenizer does not know."""
-    unscored_reason: str | None = None
     own_label: Literal[0, 1] | None = None
-    """What a trained detector calls the poem by itself, no threshold chosen; 1 = LLM."""
+    """1 where a detector that learns says LLM of itself, 0 where it says human: by its raw
+    score, whatever threshold is chosen. Null of a detector that says neither."""
+    unscored_reason: str | None = None
     setting: str | None = None
     """The lesson that the detector learnt in (`detectors.protocol`); null: the whole train
     fold, or nothing to learn."""

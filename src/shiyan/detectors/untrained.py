@@ -13,7 +13,7 @@ from shiyan.detectors.asked import ask, detector_name
 from shiyan.detectors.attacked import attack_records, with_attacked
 from shiyan.detectors.identity import ByRole, Weights
 from shiyan.detectors.memorisation import memorised
-from shiyan.detectors.zero_shot import OF_A_PAIR, Roles, ZeroShot
+from shiyan.detectors.zero_shot import OF_A_PAIR, Roles, ZeroShot, text_of
 from shiyan.records import Assignment, AttackedPoem, DetectorScore, Memorisation, Poem
 from shiyan.token_statistics import TextStatistics
 from shiyan.work import WorkCache
@@ -66,15 +66,22 @@ def score_untrained(
     scores = zero_shot.score(everything.values(), statistics)
     made: dict[str, Any] = dict(zero_shot.made)
     if params.asked is not None:
-        changed = {p: poem for p, poem in everything.items() if p not in poems}
-        asked = ask(poems, changed, assignments, params.asked, models, texts, cache)
+        asked_of = dict(everything)
+        if params.text == "unpunctuated":
+            asked_of = {
+                p: poem.model_copy(update={"text": text_of(poem, params.text)})
+                for p, poem in everything.items()
+            }
+        own = {p: asked_of[p] for p in poems}
+        changed = {p: poem for p, poem in asked_of.items() if p not in poems}
+        asked = ask(own, changed, assignments, params.asked, models, texts, cache)
         scores += asked.scores
         made |= asked.made
-    own = [score for score in scores if score.poem_id in poems]
+    plain = [score for score in scores if score.poem_id in poems]
     after = [score for score in scores if score.poem_id not in poems]
     return Untrained(
-        own,
-        attack_records(after, attacked, (score.detector for score in own)),
+        plain,
+        attack_records(after, attacked, (score.detector for score in plain)),
         {poem_id: statistics[poem_id] for poem_id in poems},
         memorised(zero_shot, poems.values(), statistics),
         made,

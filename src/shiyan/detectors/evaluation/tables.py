@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from shiyan.config import LessonKind
 from shiyan.detectors.evaluation.attacked import attacks
 from shiyan.detectors.evaluation.author_sets import author_sets
 from shiyan.detectors.evaluation.cells import (
@@ -21,7 +22,7 @@ from shiyan.detectors.evaluation.evaluator import Evaluator, Restriction
 from shiyan.detectors.evaluation.poets import by_poet, over_poets
 from shiyan.detectors.evaluation.rows import Row, row_of
 from shiyan.detectors.metrics import Cell, Threshold, lacks
-from shiyan.detectors.protocol import EVERYBODY, Kind, Setting, generators_of, subset_order
+from shiyan.detectors.protocol import EVERYBODY, Setting, generators_of, subset_order
 from shiyan.metrics import Estimate
 
 COMPARED = ("auroc", "macro_f1")
@@ -98,7 +99,7 @@ def _cells(evaluator: Evaluator, setting: Setting) -> Iterator[tuple[str, CellRe
             yield detector, cell
 
 
-def transferred(kind: Kind) -> Table:
+def transferred(kind: LessonKind) -> Table:
     """Learnt from one thing, tested on another."""
 
     def rows(evaluator: Evaluator) -> Iterator[Row]:
