@@ -12,10 +12,11 @@ import time
 from statistics import NormalDist
 
 import numpy as np
-
 from shiyan.detectors.evaluate import METRICS, evaluate_scores
+
+from shiyan.detectors.metrics import Cell, Platt, Threshold
 from shiyan.families import family_of
-from shiyan.metrics import Cell, Draws, Platt, Threshold
+from shiyan.metrics import Draws
 from shiyan.records import Assignment, DetectorScore, Generation, Poem
 
 POEMS, PROMPTS, GENERATORS, DETECTORS = 800, 13, 4, 20

@@ -83,7 +83,7 @@ def test_every_model_of_the_folder_is_known_under_its_file_name():
         ("train_roberta.ngram.shortest=9", r"shortest \(9\) is above longest \(4\)"),
         ("experiment=no_such", "experiment/no_such"),
         ("train_roberta.seed=-5", "'train_roberta.seed' is -5: .*greater than or equal to 0"),
-        ("zero_shot_score.seed=4294967296", "'zero_shot_score.seed' is 4294967296: .*less than"),
+        ("evaluate.seed=4294967296", "'evaluate.seed' is 4294967296: .*less than"),
         ("generate.seed=-1", "'generate.seed' is -1"),
         ("judge.seed=-1", "'judge.seed' is -1"),
         ("eval_ci.seed=-1", "'eval_ci.seed' is -1"),

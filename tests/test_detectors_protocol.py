@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 from detector_fakes import halves, noisy, pairs, scored, written
-
 from shiyan.detectors.evaluate import WITHOUT_SHORT, evaluate_scores
 from shiyan.detectors.grid import Grid, Stored
+
 from shiyan.detectors.protocol import EVERYBODY, OUT_OF_DOMAIN, Protocol, subset_order
 from shiyan.errors import UserError
 from shiyan.families import family_of

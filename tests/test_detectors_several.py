@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 from detector_fakes import halves, noisy, pairs, scored
-
 from shiyan.detectors.grid import Grid, Stored
-from shiyan.detectors.protocol import EVERYBODY
 from shiyan.detectors.several import METRICS, of_several, sets_of
+
+from shiyan.detectors.protocol import EVERYBODY
 from shiyan.families import family_of
 from shiyan.records import Assignment
 

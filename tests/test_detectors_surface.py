@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 from detector_fakes import halves, human, pairs, written
+from shiyan.detectors.evaluate import evaluate_scores
 
 from shiyan.config import NGramParams
 from shiyan.detectors.crossfit import Corpus, as_records, fit_and_score, group_folds
-from shiyan.detectors.evaluate import evaluate_scores
+from shiyan.detectors.metrics import auroc
 from shiyan.detectors.surface import (
     LAYOUT,
     LinearNGrams,
@@ -19,7 +20,6 @@ from shiyan.detectors.surface import (
     length,
     scores_of,
 )
-from shiyan.metrics import auroc
 
 NGRAM = NGramParams(shortest=1, longest=2)
 NAMES: tuple[SurfaceName, ...] = (

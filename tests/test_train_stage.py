@@ -46,11 +46,12 @@ def test_all_outs_are_written_and_every_score_is_accounted_for(tmp_path, monkeyp
     write_records(paths.poems, [p for p in poems.values() if not p.generation])
     write_records(paths.generated, [p for p in poems.values() if p.generation])
     write_records(paths.splits, halves(poems).values())
+    write_records(paths.attacked, [])
 
     environment = {k: v for k, v in os.environ.items() if not k.startswith("DVC")}
     done = subprocess.run(
         [sys.executable, "-m", "stages.train_roberta"],
-        env={**environment, "PYTHONPATH": str(ROOT)},
+        env={**environment, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
         capture_output=True,
         text=True,
         encoding="utf-8",

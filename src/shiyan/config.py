@@ -20,6 +20,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
@@ -270,19 +271,22 @@ class PathsParams(Params):
     trained_lessons: Path
     trained_attacked: Path
     zero_shot_attacked: Path
+    attacked: Path
     ci_checks: Path
     judgments: Path
     collect_metrics: Path
     generate_metrics: Path
     split_metrics: Path
+    attack_metrics: Path
     zero_shot_metrics: Path
     trained_metrics: Path
+    score_matrix: Path
+    detection_metrics: Path
+    detection_cells: Path
     ci_metrics: Path
     judge_metrics: Path
-    zero_shot_roc: Path
-    zero_shot_distributions: Path
-    trained_roc: Path
-    trained_distributions: Path
+    detection_roc: Path
+    detection_distributions: Path
     training_curves: Path
     ci_by_cipai: Path
     judge_errors: Path
@@ -467,7 +471,6 @@ class TrainRobertaParams(Params):
     """Which detectors also learn in each lesson of AIGenPoetry's tables: from each subset of
     each generator, without a poet, without a generator …; `all`: the networks too, which are
     trained anew for each."""
-    resamples: int = Field(gt=0)
 
     @property
     def detectors(self) -> tuple[str, ...]:
@@ -541,11 +544,7 @@ class ZeroShotScoreParams(Params):
     """Put the end-of-text token first, so that the first token is scored as well."""
     dtype: Literal["float32", "bfloat16"]
     device: Literal["auto", "cpu", "cuda"]
-    fusion: bool
-    """Also fuse the detectors' scores by a logistic regression fitted on the train fold."""
     asked: AskedParams | None
-    resamples: int = Field(gt=0)
-    seed: SmallSeed
 
     @model_validator(mode="after")
     def some_length_is_read(self) -> "ZeroShotScoreParams":
@@ -556,10 +555,30 @@ class ZeroShotScoreParams(Params):
         return self
 
 
+class EvaluateParams(Params):
+    """How detectors' scores become numbers; no score depends on it."""
+
+    resamples: int = Field(gt=0)
+    seed: SmallSeed
+    fusion_folds: int = Field(ge=0)
+    """Parts of a training set for the fusion of zero-shot detectors (a logistic regression on
+    their scores); 0: no fusion. 1 is no number of parts."""
+    copy_share: float = Field(gt=0, le=1)
+    """From this share of the imitated poem's 3-grams on, an LLM's poem is a copy."""
+    fewest_lines: int = Field(gt=0)
+    """A reply of fewer lines is shown apart."""
+
+    @field_validator("fusion_folds")
+    @classmethod
+    def not_one(cls, folds: int) -> int:
+        if folds == 1:
+            raise ValueError("1 part leaves nothing to learn from; 0 is no fusion, else 2 or more")
+        return folds
+
+
 AttackName = Literal[
     "line_breaks_removed",
     "line_breaks_moved",
-    "title_removed",
     "punctuation_removed",
     "traditional",
     "traditional_and_back",
@@ -569,7 +588,7 @@ AttackName = Literal[
 
 
 class AttackParams(AskingParams):
-    """What is done to LLM poems of the test fold before every detector scores them again."""
+    """What is done to poems of the test fold before every detector scores them again."""
 
     names: tuple[AttackName, ...]
     poems: int | None = Field(gt=0)
@@ -674,6 +693,7 @@ class AllParams(Params):
     split: SplitParams
     train_roberta: TrainRobertaParams
     zero_shot_score: ZeroShotScoreParams
+    evaluate: EvaluateParams
     attacks: AttackParams
     eval_ci: EvalCiParams
     judge: JudgeParams

@@ -16,18 +16,23 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Generation(Record):
-    """How an LLM came to write a poem; null is what finished replies did not tell."""
+class Written(Record):
+    """By which LLM a poem was written, and to what; null is what finished replies did not tell."""
 
     generator: str
     prompt_id: str
     seed_poem_id: str | None
     """The human poem whose title, style or form was asked for; null where the theme
     came from the list of common themes."""
+    temperature: float | None = Field(default=None, ge=0)
+
+
+class Generation(Written):
+    """How an LLM came to write a poem."""
+
     sample_index: int = Field(ge=0)
     theme: str | None = None
     theme_source: Literal["title", "topic", "list"] | None = None
-    temperature: float | None = Field(default=None, ge=0)
     top_p: float | None = Field(default=None, gt=0, le=1)
     seed: int | None = None
     reply_sha256: str
@@ -130,6 +135,37 @@ class Assignment(Record):
     fold: Fold
 
 
+class EvaluatedPoem(Record):
+    """A poem as the evaluation of detectors sees it: whose it is and where it stands, no text.
+
+    An attacked poem is a row of its own, with the attack's name and the id of the poem `of`
+    which it was made; no setting but those of attacks holds it.
+    """
+
+    poem_id: str
+    group_id: str
+    fold: Fold
+    family: str
+    """The human poem that it is or imitates, or its cipai, or itself."""
+    author: str
+    poet: str
+    """Whose poem it is, or whose poem it imitates; empty where nobody is named."""
+    generation: Written | None
+    n_lines: int = Field(ge=0)
+    n_characters: int = Field(ge=0)
+    seed_overlap: float | None = Field(default=None, ge=0, le=1)
+    """Share of the imitated poem's 3-grams that stand in it; null where it imitates none."""
+    memorised: bool = False
+    """A scoring model recites it: a person's poem whose likelihood tells of the training data."""
+    attack: str | None = None
+    of: str | None = None
+
+    @property
+    def label(self) -> int:
+        """1 if an LLM wrote it, 0 if a person did."""
+        return int(self.generation is not None)
+
+
 class DetectorScore(Record):
     """One detector's score of one poem; higher: more likely an LLM's."""
 
@@ -142,11 +178,26 @@ class DetectorScore(Record):
     unknown_share: float | None = None
     """Share of the text's tokens that the detector's tokenizer does not know."""
     unscored_reason: str | None = None
+    own_label: Literal[0, 1] | None = None
+    """What a trained detector calls the poem by itself, no threshold chosen; 1 = LLM."""
     setting: str | None = None
     """The lesson that the detector learnt in (`detectors.protocol`); null: the whole train
     fold, or nothing to learn."""
     attack: str | None = None
     """What was done to the poem before it was scored; null: nothing."""
+
+
+class AttackedPoem(Record):
+    """A poem after an attack, or why there is none."""
+
+    attack: str
+    of: str
+    """The id of the poem that was attacked."""
+    of_human: bool
+    """A person wrote that poem: label 0."""
+    poem: Poem | None
+    """With the changed text, under an id of its own; null with `reason`."""
+    reason: str = ""
 
 
 class NearestForm(Record):

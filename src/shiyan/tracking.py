@@ -588,8 +588,16 @@ class Store:
         return run_id
 
     def log_document(self, run_id: str, name: str, document: Any) -> None:
-        """A metrics file: its numbers as metrics, its signature as tags, itself as artifact."""
-        found = dict(numbers(document))
+        """A metrics file: its numbers as metrics, its signature as tags, itself as artifact.
+
+        Of a file of tables, thousands of cells, the tables are logged as such instead.
+        """
+        from shiyan.report.documents import flat_tables
+
+        tables = flat_tables(document)
+        for table, columns in tables.items():
+            self.client.log_table(run_id, columns, f"tables/{table}.json")
+        found = dict(numbers(document)) if not tables else {}
         self.log_metrics(run_id, [(legal_name(*path), v, 0) for path, v in found.items()])
         long = {legal_name(*path): uncut_name(*path) for path in found}
         if long := {cut: name for cut, name in long.items() if is_shortened(cut)}:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shiyan.metrics import Floats, Labels, lacks
+from shiyan.detectors.metrics import lacks
+from shiyan.metrics import Floats, Labels
 from shiyan.poem import characters
 from shiyan.records import Assignment, DetectorScore, Poem
 from shiyan.splits import at_main_temperature

@@ -5,14 +5,15 @@ with every detector that learns. A poem that one of the fused detectors could no
 has no fused score: a value put in its place would be a failure turned into data.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from shiyan.detectors.crossfit import Corpus, Learner, Rows, Scorer, as_records, fit_and_score
-from shiyan.metrics import Floats, lacks
-from shiyan.records import Assignment, DetectorScore, Poem
+from shiyan.detectors.metrics import lacks
+from shiyan.metrics import Floats
+from shiyan.records import DetectorScore
 
 NAME = "fusion"
 FEWEST = 2
@@ -50,31 +51,13 @@ class Fusion:
         }
 
 
-def fuse(
-    scores: Iterable[DetectorScore],
-    poems: Mapping[str, Poem],
-    assignments: Mapping[str, Assignment],
-    *,
-    folds: int,
-    seed: int,
-) -> Fusion:
-    """Fuse the scores of all detectors; every poem has a record, null with a reason if unscored.
+def fused(table: Mapping[str, Floats], corpus: Corpus, folds: int, seed: int) -> Fusion:
+    """Fuse the scores of detectors; every poem has a record, null with a reason if unscored.
 
     Args:
+        table: detector -> (n,), NaN where there is none.
         folds: parts of the train fold for its own scores.
     """
-    corpus = Corpus.of(poems, assignments, one_temperature=True)
-    row_of = {poem_id: row for row, poem_id in enumerate(corpus.poem_ids)}
-    table: dict[str, Floats] = {}
-    for score in scores:
-        column = table.setdefault(score.detector, np.full(len(corpus), np.nan))
-        if score.score is not None:
-            column[row_of[score.poem_id]] = score.score
-    return fused(table, corpus, folds, seed)
-
-
-def fused(table: Mapping[str, Floats], corpus: Corpus, folds: int, seed: int) -> Fusion:
-    """As `fuse`, of scores by detector, (n,) each, NaN where there is none."""
     left_out = _left_out(table, corpus)
     parts = tuple(name for name in table if name not in left_out)
     if len(parts) < FEWEST:

@@ -16,16 +16,16 @@ from tqdm import tqdm
 
 from shiyan.config import LoraParams, TrainRobertaParams
 from shiyan.detectors import finetune, surface
-from shiyan.detectors.attacks import Attacked, attack_records, with_attacked
+from shiyan.detectors.attacked import attack_records, with_attacked
 from shiyan.detectors.crossfit import Corpus, Fitted, Learner, as_records, fit_and_score
-from shiyan.detectors.evaluate import refuse_leaks
+from shiyan.detectors.evaluation.poems import evaluated_poems
 from shiyan.detectors.finetune import CurvePoint, Kept, Recipe
+from shiyan.detectors.metrics import CLASSES
 from shiyan.detectors.protocol import Protocol
 from shiyan.detectors.roberta import ClassifierFactory, Encoding, Models, classifier_factory
 from shiyan.detectors.surface import LinearNGrams, SurfaceName
 from shiyan.jsonl import replacing
-from shiyan.metrics import CLASSES
-from shiyan.records import Assignment, DetectorScore, Poem
+from shiyan.records import Assignment, AttackedPoem, DetectorScore, Poem
 from shiyan.work import WorkCache
 
 MOSTLY_UNKNOWN = 0.5
@@ -98,7 +98,7 @@ def train_detectors(
     params: TrainRobertaParams,
     models: Models,
     cache: WorkCache,
-    attacked: Sequence[Attacked] = (),
+    attacked: Sequence[AttackedPoem] = (),
 ) -> Trained:
     """Train every detector of the config and score every poem with it.
 
@@ -109,7 +109,7 @@ def train_detectors(
     Raises:
         UserError: a split that leaks; a checkpoint that cannot be had or does not fit.
     """
-    refuse_leaks(poems, assignments)
+    evaluated_poems(poems, assignments)  # Refuses a split that leaks.
     changed = {item.poem.poem_id for item in attacked if item.poem is not None}
     everything = with_attacked(poems, assignments, attacked)
     corpus = Corpus.of(*everything, one_temperature=True)
@@ -170,7 +170,7 @@ def train_lessons(
     if params.lessons == "none":
         return []
     found: list[DetectorScore] = []
-    lessons = Protocol.of(poems, assignments).lessons.values()
+    lessons = Protocol.of(evaluated_poems(poems, assignments)).lessons.values()
     for lesson in tqdm(lessons, "train_roberta: lessons", unit="lesson", file=sys.stderr):
         train = set(lesson.train)
         chosen = dict.fromkeys((*lesson.train, *lesson.test))

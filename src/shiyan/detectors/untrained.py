@@ -1,7 +1,7 @@
 """All detectors that need no training, as the stage zero_shot_score runs them.
 
-The zero-shot scores, their fusion, and LLMs that are asked. What all of them learn from
-the train fold is a threshold, and the fusion its weights.
+The zero-shot scores, and LLMs that are asked. What all of them learn from the train fold is
+a threshold, which the evaluation chooses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,11 @@ from typing import Any
 from shiyan.chat import AnyModelParams
 from shiyan.config import ZeroShotScoreParams
 from shiyan.detectors.asked import ask
-from shiyan.detectors.attacks import Attacked, attack_records, with_attacked
-from shiyan.detectors.fusion import fuse
+from shiyan.detectors.attacked import attack_records, with_attacked
 from shiyan.detectors.zero_shot import ZeroShot
-from shiyan.records import Assignment, DetectorScore, Poem
+from shiyan.records import Assignment, AttackedPoem, DetectorScore, Poem
 from shiyan.token_statistics import TextStatistics
 from shiyan.work import WorkCache
-
-FUSION_FOLDS = 5
 
 
 @dataclass
@@ -45,7 +42,7 @@ def score_untrained(
     models: Mapping[str, AnyModelParams],
     texts: Mapping[str, str],
     cache: WorkCache,
-    attacked: Sequence[Attacked] = (),
+    attacked: Sequence[AttackedPoem] = (),
 ) -> Untrained:
     """Score every poem, and every attacked one.
 
@@ -57,15 +54,11 @@ def score_untrained(
     Raises:
         UserError: a model that cannot be had or asked.
     """
-    everything, folds = with_attacked(poems, assignments, attacked)
+    everything, _ = with_attacked(poems, assignments, attacked)
     zero_shot = ZeroShot.of(params)
     statistics = zero_shot.measure(everything.values(), cache)
     scores = zero_shot.score(everything.values(), statistics)
     made: dict[str, Any] = dict(zero_shot.made)
-    if params.fusion:
-        fusion = fuse(scores, everything, folds, folds=FUSION_FOLDS, seed=params.seed)
-        scores += fusion.scores
-        made |= fusion.made
     if params.asked is not None:
         changed = {p: poem for p, poem in everything.items() if p not in poems}
         asked = ask(poems, changed, assignments, params.asked, models, texts, cache)
