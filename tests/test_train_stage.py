@@ -47,6 +47,7 @@ def test_all_outs_are_written_and_every_score_is_accounted_for(tmp_path, monkeyp
     write_records(paths.generated, [p for p in poems.values() if p.generation])
     write_records(paths.splits, halves(poems).values())
     write_records(paths.attacked, [])
+    write_records(paths.generators, [])
 
     environment = {k: v for k, v in os.environ.items() if not k.startswith("DVC")}
     done = subprocess.run(

@@ -253,6 +253,9 @@ class PromptTexts(Params):
 # --- how each stage works ----------------------------------------------------------
 
 
+AnyModelParams = LocalModelParams | HubModelParams | ApiModelParams
+
+
 class PathsParams(Params):
     """Where each stage writes; dvc.yaml reads the same section."""
 
@@ -263,9 +266,11 @@ class PathsParams(Params):
     generated: Path
     replies: Path
     understandings: Path
+    generators: Path
     splits: Path
     statistics: Path
     zero_shot_scores: Path
+    memorisation: Path
     trained_scores: Path
     trained_models: Path
     trained_lessons: Path

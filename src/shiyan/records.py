@@ -200,6 +200,42 @@ class AttackedPoem(Record):
     reason: str = ""
 
 
+class Memorisation(Record):
+    """How much of a poem a scoring model would recite (`detectors.memorisation`).
+
+    All null where the model did not read the poem.
+    """
+
+    poem_id: str
+    model: str
+    lines: int | None = None
+    """Clauses after the first with at least 4 characters that do not repeat what stood before."""
+    lines_recited: int | None = None
+    """Those of which every character is the model's first choice."""
+    longest_run: int | None = None
+    """Characters of the longest passage that is recited, repetitions not counted."""
+    first_choice_share: float | None = None
+    """Of the characters that do not repeat what stood before; 0 to 1."""
+    mean_log_probability: float | None = None
+    by_heart: bool = False
+    """The model would write most of it itself, whoever wrote it."""
+    flagged: bool = False
+    """A human poem that the model knows by heart."""
+    unscored_reason: str | None = None
+
+
+class GeneratorIdentity(Record):
+    """What stands behind a generator's name, as far as it is known."""
+
+    generator: str
+    identity: str | None
+    """`sha256:…` of a local model's file, or an API's address and model; null: not known."""
+    names: tuple[str, ...] = ()
+    """By which an API was asked, or called itself."""
+    family: str | None
+    """As conf/model/ has it."""
+
+
 class NearestForm(Record):
     """The form that a ci comes closest to, and what would have to change."""
 

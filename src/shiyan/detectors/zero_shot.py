@@ -241,7 +241,7 @@ def scored(name: str, statistics: TextStatistics, roles: Roles) -> tuple[float |
     p = statistics.models[scoring]
     # A rank counts likelier tokens, and would be finite where the logits are not.
     if not np.isfinite(p.log_prob).all():
-        return None, _not_finite(scoring)
+        return None, not_finite(scoring)
     try:
         if name in OF_ONE_MODEL:
             score = OF_ONE_MODEL[name](p)
@@ -251,8 +251,9 @@ def scored(name: str, statistics: TextStatistics, roles: Roles) -> tuple[float |
         return None, str(error)
     if math.isfinite(score):
         return score, None
-    return None, _not_finite(*(roles.pair(name) if name in OF_A_PAIR else (scoring,)))
+    return None, not_finite(*(roles.pair(name) if name in OF_A_PAIR else (scoring,)))
 
 
-def _not_finite(*models: str) -> str:
+def not_finite(*models: str) -> str:
+    """The reason that is kept where a model's logits overflow."""
     return f"the logits of {' or '.join(dict.fromkeys(models))} are not finite"

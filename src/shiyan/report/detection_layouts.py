@@ -340,8 +340,9 @@ LAYOUTS: Sequence[Layout] = (
         (
             "A set's score is the mean of its poems' scores; the threshold comes from sets of k of "
             "the train fold. Sets are disjoint; numbers are means over 10 draws of the sets, "
-            "counts those of the first. Resampled are the groups of the split, as one where a set ties "
-            "them together. Human poems without an author's name are in no set of two or more.",
+            "counts those of the first. Resampled are the groups of the split, as one where a set "
+            "ties them together. Human poems without an author's name are in no set of two or "
+            "more.",
         ),
     ),
     Layout(
@@ -366,8 +367,8 @@ LAYOUTS: Sequence[Layout] = (
         ),
         (
             "Lost: before minus after, paired by poem. Changed: LLM poems, as a cheat would, or "
-            "both classes: what costs little there shows itself rather than hides. Scores changed: none "
-            "where a detector does not read what the attack changes.",
+            "both classes: what costs little there shows itself rather than hides. Scores changed: "
+            "none where a detector does not read what the attack changes.",
         ),
         needs="attacks.names",
     ),

@@ -90,16 +90,21 @@ class Evaluation:
 
 
 def evaluate_scores(
-    matrix: ScoreMatrix, params: EvaluateParams, made: Mapping[str, Any]
+    matrix: ScoreMatrix, params: EvaluateParams, made: Mapping[str, Mapping[str, Any]]
 ) -> Evaluation:
     """Every table, from stored scores: no model, no training, no text.
 
     Args:
-        made: what the scorers know of how the scores were made.
+        made: scorer -> what it knows of how its scores were made.
     """
     from threadpoolctl import threadpool_limits
 
-    evaluator = Evaluator(matrix, params)
+    relations = {
+        detector: of_detector
+        for stage in made.values()
+        for detector, of_detector in stage.get("scorer_is_generator", {}).items()
+    }
+    evaluator = Evaluator(matrix, params, relations)
     # The matrices are small: threads would mostly wait for each other.
     with threadpool_limits(1):
         tables = {

@@ -71,7 +71,7 @@ def _in_domain(evaluator: Evaluator, setting: Setting) -> Iterator[Row]:
             cell,
             METRICS,
             further,
-            learnt_from=evaluator.learnt_from(detector, setting),
+            **evaluator.facts(detector, setting),
         )
 
 
@@ -109,8 +109,8 @@ def transferred(kind: Kind) -> Table:
                 "tested_on": setting.tested_on,
             }
             for detector, cell in _cells(evaluator, setting):
-                learnt_from = evaluator.learnt_from(detector, setting)
-                yield row_of(place, detector, cell, TRANSFERRED, learnt_from=learnt_from)
+                facts = evaluator.facts(detector, setting)
+                yield row_of(place, detector, cell, TRANSFERRED, {}, **facts)
 
     return rows
 
@@ -118,17 +118,9 @@ def transferred(kind: Kind) -> Table:
 def main_setting(evaluator: Evaluator) -> Iterator[Row]:
     """Every detector on the whole test fold, with a second interval over poets."""
     for detector, cell in _cells(evaluator, evaluator.main):
-        learnt_from = evaluator.learnt_from(detector, evaluator.main)
         further, facts = over_poets(evaluator, detector)
-        yield row_of(
-            {"tested_on": EVERYBODY},
-            detector,
-            cell,
-            METRICS,
-            further,
-            learnt_from=learnt_from,
-            **facts,
-        )
+        facts |= evaluator.facts(detector, evaluator.main)
+        yield row_of({"tested_on": EVERYBODY}, detector, cell, METRICS, further, **facts)
 
 
 # --- poems left out ---------------------------------------------------------------------
@@ -179,8 +171,8 @@ def restricted(evaluator: Evaluator) -> Iterator[Row]:
                 cell,
                 METRICS,
                 further,
-                learnt_from=evaluator.learnt_from(detector, evaluator.main),
                 n_left_out=n_left_out,
+                **evaluator.facts(detector, evaluator.main),
             )
 
 
