@@ -1,6 +1,6 @@
 """One OpenAI-compatible chat client for everything that talks to an LLM.
 
-    budget = Budget(params.budget, "generate.budget")
+    budget = Budget(params.budget, "asking.generate.budget")
     with Chat(name, model_params, cache=WorkCache(), at_once=4, budget=budget) as chat:
         for request, outcome in chat.ask_all(requests):
             if isinstance(outcome, ChatFailure):

@@ -160,7 +160,7 @@ def rows_of_judge(paths: PathsParams, cache: WorkCache, speeds: Speeds) -> list[
     material = material_of(paths, cache, params)
     prompts = load_params("prompts", PromptTexts)
     tasks = [t for t in plan(params, prompts, models, material).tasks if t.obstacle is None]
-    budget = Budget(params.budget, "judge.budget")
+    budget = Budget(params.budget, "asking.judge.budget")
     rows = []
     for name, model in models.items():
         chat = Chat(name, model, cache=cache, at_once=params.requests_at_once, budget=budget)
@@ -396,8 +396,8 @@ def budget_notices(rows: Sequence[Row]) -> list[str]:
         needed = sum(row.money or 0.0 for row in own)
         if limit is not None and needed > limit:
             notices.append(
-                f"{stage}.budget is {limit:g}, and {needed:.2f} are needed; the stage would stop "
-                "before it is done, keeping what was finished"
+                f"asking.{stage}.budget is {limit:g}, and {needed:.2f} are needed; the stage would "
+                "stop before it is done, keeping what was finished"
             )
         for name in sorted({row.model for row in own if row.money is None and row.prompt_tokens}):
             notices.append(

@@ -239,7 +239,7 @@ def paraphrased(
         return {}
     victims = victims_of(poems, assignments, params)
     requests = {poem.poem_id: _request(poem, params, texts["paraphrase"]) for poem in victims}
-    budget = Budget(params.budget, "attacks.budget")
+    budget = Budget(params.budget, "asking.attacks.budget")
     name = params.paraphraser
     at_once = params.requests_at_once
     with Chat(name, models[name], cache=cache, at_once=at_once, budget=budget) as chat:
