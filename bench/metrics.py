@@ -12,9 +12,11 @@ import time
 from statistics import NormalDist
 
 import numpy as np
-
 from shiyan.detectors.evaluate import METRICS, evaluate_scores
-from shiyan.metrics import Cell, Draws, Platt, Threshold
+
+from shiyan.detectors.metrics import Cell, Platt, Threshold
+from shiyan.families import family_of
+from shiyan.metrics import Draws
 from shiyan.records import Assignment, DetectorScore, Generation, Poem
 
 POEMS, PROMPTS, GENERATORS, DETECTORS = 800, 13, 4, 20
@@ -46,8 +48,8 @@ def grid(resamples: int) -> None:
     assignments = {
         p.poem_id: Assignment(
             poem_id=p.poem_id,
-            group_id=p.group_id,
-            fold="test" if int(p.group_id[1:]) % 2 else "train",
+            group_id=family_of(p),
+            fold="test" if int(family_of(p)[1:]) % 2 else "train",
         )
         for p in poems.values()
     }

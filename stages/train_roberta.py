@@ -5,61 +5,51 @@ from dataclasses import asdict
 from itertools import chain
 
 from shiyan.config import (
-    AttackParams,
     PathsParams,
-    PromptTexts,
     TrainRobertaParams,
     load_models,
     load_params,
 )
 from shiyan.detectors import identity
-from shiyan.detectors.attacks import attacked_poems, paraphrased, unmet_prompts
-from shiyan.detectors.evaluate import evaluate_scores, write_csv, write_plots
+from shiyan.detectors.counts import fingerprint, score_counts
 from shiyan.detectors.finetune import CURVE_COLUMNS
-from shiyan.detectors.trained import train_detectors, train_lessons
-from shiyan.jsonl import read_records, write_records
+from shiyan.detectors.lessons import train_lessons
+from shiyan.detectors.trained import train_detectors
+from shiyan.jsonl import read_records, write_csv, write_records
 from shiyan.metrics import write_metrics
-from shiyan.records import Assignment, GeneratorIdentity, Poem
+from shiyan.records import Assignment, AttackedPoem, GeneratorIdentity, Poem
 from shiyan.stage import run_stage
 from shiyan.work import WorkCache
 
 
 def main() -> None:
     params = load_params("train_roberta", TrainRobertaParams)
-    attacks = load_params("attacks", AttackParams)
     paths = load_params("paths", PathsParams)
-    texts = load_params("prompts", PromptTexts).detection
     both = chain.from_iterable(read_records(p, Poem) for p in (paths.poems, paths.generated))
     poems = {poem.poem_id: poem for poem in both}
     assignments = {a.poem_id: a for a in read_records(paths.splits, Assignment)}
     adapted = params.lora.model if params.lora else None
-    models = load_models([*filter(None, (adapted, attacks.paraphraser))])
+    models = load_models([adapted] if adapted else [])
     cache = WorkCache()
-    reworded = paraphrased(poems, assignments, attacks, models, texts, cache)
-    attacked = attacked_poems(poems, assignments, attacks, reworded)
+    attacked = list(read_records(paths.attacked, AttackedPoem))
     trained = train_detectors(poems, assignments, params, models, cache, attacked)
     lessons = train_lessons(poems, assignments, params, models, cache)
-    evaluation = evaluate_scores(
-        trained.scores,
-        poems,
-        assignments,
-        resamples=params.resamples,
-        seed=params.seed,
-        trained=True,
-    )
     trained.save(paths.trained_models)
     write_records(paths.trained_scores, trained.scores)
     write_records(paths.trained_lessons, lessons)
     write_records(paths.trained_attacked, trained.attacked)
-    write_plots(evaluation, paths.trained_roc, paths.trained_distributions)
     write_csv(paths.training_curves, CURVE_COLUMNS, map(asdict, trained.curve))
     generators = read_records(paths.generators, GeneratorIdentity)
     weights = identity.described(identity.of_trained(params, models), poems, generators)
-    metrics = evaluation.as_metrics(trained.made | weights)
-    unmet = unmet_prompts(poems, assignments, attacks)
-    metrics["notices"] = [*unmet, *trained.notices, *evaluation.notices]
-    write_metrics(paths.trained_metrics, {**metrics, "reading": trained.reading})
-    for notice in metrics["notices"]:
+    made = {**trained.made, **weights, "split_sha256": fingerprint(assignments)}
+    metrics = {
+        "scores": score_counts(trained.scores),
+        "reading": trained.reading,
+        "notices": trained.notices,
+        "made": made,
+    }
+    write_metrics(paths.trained_metrics, metrics)
+    for notice in trained.notices:
         sys.stderr.write(f"notice: {notice}\n")
     trained.forget_checkpoints()
 

@@ -4,7 +4,6 @@ import sys
 from itertools import chain
 
 from shiyan.config import (
-    AttackParams,
     PathsParams,
     PromptTexts,
     ZeroShotScoreParams,
@@ -12,12 +11,11 @@ from shiyan.config import (
     load_params,
 )
 from shiyan.detectors import identity, memorisation
-from shiyan.detectors.attacks import attacked_poems, paraphrased, unmet_prompts
-from shiyan.detectors.evaluate import evaluate_scores, write_plots
+from shiyan.detectors.counts import fingerprint, score_counts
 from shiyan.detectors.untrained import named, score_untrained, weights_of
 from shiyan.jsonl import read_records, write_records
 from shiyan.metrics import write_metrics
-from shiyan.records import Assignment, GeneratorIdentity, Poem
+from shiyan.records import Assignment, AttackedPoem, GeneratorIdentity, Poem
 from shiyan.stage import run_stage
 from shiyan.token_statistics import write_statistics
 from shiyan.work import WorkCache
@@ -25,33 +23,32 @@ from shiyan.work import WorkCache
 
 def main() -> None:
     params = load_params("zero_shot_score", ZeroShotScoreParams)
-    attacks = load_params("attacks", AttackParams)
     paths = load_params("paths", PathsParams)
     texts = load_params("prompts", PromptTexts).detection
     both = chain.from_iterable(read_records(p, Poem) for p in (paths.poems, paths.generated))
     poems = {poem.poem_id: poem for poem in both}
     assignments = {a.poem_id: a for a in read_records(paths.splits, Assignment)}
-    models = load_models([*named(params), *filter(None, (attacks.paraphraser,))])
+    models = load_models(named(params))
     generators = list(read_records(paths.generators, GeneratorIdentity))
-    cache = WorkCache()
-    reworded = paraphrased(poems, assignments, attacks, models, texts, cache)
-    attacked = attacked_poems(poems, assignments, attacks, reworded)
-    found = score_untrained(poems, assignments, params, models, texts, cache, attacked)
-    evaluation = evaluate_scores(
-        found.scores, poems, assignments, resamples=params.resamples, seed=params.seed
-    )
+    attacked = list(read_records(paths.attacked, AttackedPoem))
+    found = score_untrained(poems, assignments, params, models, texts, WorkCache(), attacked)
     write_statistics(paths.statistics, found.statistics)
     write_records(paths.zero_shot_scores, found.scores)
     write_records(paths.zero_shot_attacked, found.attacked)
     write_records(paths.memorisation, found.memorised)
-    write_plots(evaluation, paths.zero_shot_roc, paths.zero_shot_distributions)
-    weights = weights_of(params, models)
-    metrics = evaluation.as_metrics(found.made | identity.described(weights, poems, generators))
-    metrics["memorisation"] = memorisation.counted(found.memorised, poems)
-    unmet = unmet_prompts(poems, assignments, attacks)
-    metrics["notices"] = [*unmet, *memorisation.told(found.memorised), *evaluation.notices]
+    notices = memorisation.told(found.memorised)
+    metrics = {
+        "scores": score_counts(found.scores),
+        "memorisation": memorisation.counted(found.memorised, poems),
+        "notices": notices,
+        "made": {
+            **found.made,
+            **identity.described(weights_of(params, models), poems, generators),
+            "split_sha256": fingerprint(assignments),
+        },
+    }
     write_metrics(paths.zero_shot_metrics, metrics)
-    for notice in metrics["notices"]:
+    for notice in notices:
         sys.stderr.write(f"notice: {notice}\n")
 
 

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from shiyan.config import AskedParams
 from shiyan.detectors.asked import ask, detector_name, log_odds, shown_examples, verdict
+from shiyan.families import family_of
 from shiyan.work import WorkCache
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -144,7 +145,7 @@ def test_examples_are_train_poems_of_other_groups_with_their_answers(tmp_path):
         for part, answer in zip(shown, [*shown[1:], question], strict=True):
             example = next(p for p in poems.values() if p.text in part.split("<example>")[-1])
             assert folds[example.poem_id].fold == "train"
-            assert example.group_id != judged.group_id
+            assert family_of(example) != family_of(judged)
             letter = answer.strip().removeprefix("答案：")[0]
             assert (letter == llm_letter(body)) == bool(example.label)
 
@@ -161,7 +162,7 @@ def test_so_many_human_poems_of_each_fold_are_asked_about(tmp_path):
     found, requests = asked(poems, lambda body: says("A"), tmp_path, poems=2)
     scored = [s for s in found.scores if s.score is not None]
     assert len(requests) == 2 * len(scored) == 2 * 2 * 2 * 3
-    assert len({poems[s.poem_id].group_id for s in scored}) == 4
+    assert len({family_of(poems[s.poem_id]) for s in scored}) == 4
     assert {s.poem_id for s in found.scores} == poems.keys()
     assert {s.unscored_reason for s in found.scores if s.score is None} == {
         "not asked about: zero_shot_score.asked.poems limits it"
@@ -186,7 +187,7 @@ def test_a_near_duplicate_is_no_example_for_its_twin(tmp_path):
     """h1 and h3 share an assignment's group, though each has a family of its own."""
     poems = pairs(8)
     folds = {
-        p: a.model_copy(update={"group_id": "h1"}) if poems[p].group_id in ("h1", "h3") else a
+        p: a.model_copy(update={"group_id": "h1"}) if family_of(poems[p]) in ("h1", "h3") else a
         for p, a in halves(poems).items()
     }
     twins = {poems[p].text for p, a in folds.items() if a.group_id == "h1"}

@@ -1,33 +1,38 @@
-"""Attacks: what each changes and what it leaves alone, and what it costs a detector."""
+"""Attacks: what each changes and what it leaves alone."""
 
+import json
 import random
+from importlib import import_module
+from pathlib import Path
 
 import pytest
-from detector_fakes import halves, human, noisy, pairs, scored, written
+from detector_fakes import halves, human, pairs, written
 from fakes import says, serving
+from omegaconf import OmegaConf
 
 from shiyan.chinese import traditional
-from shiyan.config import AttackParams
+from shiyan.config import AttackParams, PathsParams
+from shiyan.detectors.attacked import attack_records, with_attacked
 from shiyan.detectors.attacks import (
-    DROPS,
-    attack_records,
+    attack_metrics,
     attacked_poems,
-    drops,
     human_lines,
     line_breaks_moved,
     line_breaks_removed,
     paraphrased,
-    punctuation_removed,
     traditional_and_back,
     unmet_prompts,
     victims_of,
-    with_attacked,
 )
+from shiyan.families import family_of
+from shiyan.jsonl import read_records, write_records
 from shiyan.poem import characters, lines, stanzas
-from shiyan.records import DetectorScore
+from shiyan.records import AttackedPoem
 from shiyan.work import WorkCache
 
 TEXT = "灯在窗里亮着，\n我听见了风。\n\n路走进夜色——\n没有回头！"
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def params(*names: str, **more) -> AttackParams:
@@ -53,10 +58,6 @@ def test_moved_line_breaks_of_the_shortest_texts(text):
     assert len(stanzas(moved)) == len(stanzas(text))
 
 
-def test_punctuation_goes_and_a_mark_inside_a_line_leaves_a_blank():
-    assert punctuation_removed("灯亮，风起。\n《夜》") == "灯亮 风起\n夜"
-
-
 def test_traditional_and_back():
     assert traditional("风吹过门里的发丝") == "風吹過門裏的髮絲"
     assert traditional_and_back("风吹过门里的发丝") == "风吹过门里的发丝"
@@ -70,11 +71,12 @@ def test_a_share_of_lines_is_the_human_poems(share, replaced):
     assert sum(line in lines(TEXT) for line in lines(mixed)) == 4 - replaced
 
 
-def test_only_llm_poems_of_the_test_fold_are_attacked_each_by_every_attack():
+def test_every_llm_poem_of_the_test_fold_is_attacked_by_every_attack():
     poems = pairs(10, prompts=("P1", "P2"))
     found = attacked_poems(poems, halves(poems), params("traditional", "line_breaks_removed"), {})
-    assert len(found) == 2 * 10
-    assert {poems[item.of].label for item in found} == {1}
+    of_llm = [item for item in found if not item.of_human]
+    assert len(of_llm) == 2 * 10
+    assert {poems[item.of].label for item in of_llm} == {1}
     assert {halves(poems)[item.of].fold for item in found} == {"test"}
     assert len({item.poem.poem_id for item in found}) == len(found)
     assert attacked_poems(poems, halves(poems), params(), {}) == []
@@ -83,7 +85,7 @@ def test_only_llm_poems_of_the_test_fold_are_attacked_each_by_every_attack():
 def test_so_many_human_poems_and_these_prompts_and_the_same_for_every_attack():
     poems = pairs(20, prompts=("P1", "P2", "P3"))
     chosen = victims_of(poems, halves(poems), params("traditional", poems=4, prompts=["P1", "P3"]))
-    assert len({p.group_id for p in chosen}) == 4
+    assert len({family_of(p) for p in chosen}) == 4
     assert [p.generation.prompt_id for p in chosen].count("P1") == 4
     assert len(chosen) == 8
     again = victims_of(poems, halves(poems), params("human_lines", poems=4, prompts=["P1", "P3"]))
@@ -125,13 +127,6 @@ def test_what_cannot_be_attacked_says_why():
     }
 
 
-def test_title_removed_changes_nothing_that_detectors_read():
-    poems = pairs(2)
-    titled = {p: poem.model_copy(update={"title": "题"}) for p, poem in poems.items()}
-    (item,) = attacked_poems(titled, halves(titled), params("title_removed"), {})
-    assert (item.poem.title, item.poem.text) == ("", titled[item.of].text)
-
-
 def test_attacked_poems_stand_beside_the_others_in_the_same_fold():
     poems = pairs(4)
     found = attacked_poems(poems, halves(poems), params("traditional"), {})
@@ -167,61 +162,47 @@ def test_no_paraphrase_without_a_model():
         params("paraphrase")
 
 
-def attack_scores(values, attack="a", detector="d"):
-    return [
-        DetectorScore(poem_id=p, detector=detector, score=v, attack=attack)
-        for p, v in values.items()
-    ]
-
-
-def test_a_drop_is_paired_and_counts_what_lacks_a_score():
-    poems = pairs(60)
-    before: dict[str, float | None] = noisy(poems, 3.0)
-    after = {
-        p: before[p] - 1.5 for p, a in halves(poems).items() if a.fold == "test" and poems[p].label
-    }
-    after["m-P1-0"] = None
-    before["h2"] = None
-    (found,) = drops(
-        scored(poems, "d", before),
-        attack_scores(after),
-        poems,
-        halves(poems),
-        resamples=200,
-        seed=0,
-    )
-    assert (found.detector, found.attack, found.n_changed) == ("d", "a", 29)
-    assert found.lost["auroc"].low > 0
-    for name in DROPS:
-        assert found.lost[name].value == pytest.approx(
-            found.before[name].value - found.after[name].value
-        )
-        assert (found.before[name].n, found.before[name].n_unscored) == (58, 2)
-
-
-def test_an_attack_that_changes_nothing_costs_nothing():
-    poems = pairs(20)
-    before = noisy(poems, 1.0)
-    same = {p: v for p, v in before.items() if poems[p].label and halves(poems)[p].fold == "test"}
-    (found,) = drops(
-        scored(poems, "d", before), attack_scores(same), poems, halves(poems), resamples=50, seed=0
-    )
-    assert found.n_changed == 0
-    assert {found.lost[name].value for name in DROPS} == {0.0}
-
-
-@pytest.mark.parametrize("value", [None, 1.0])
-def test_a_detector_that_tells_nothing_drops_nothing_and_says_so(value):
-    poems = pairs(6)
-    before = dict.fromkeys(poems, value)
-    after = {"m-P1-0": value}
-    (found,) = drops(
-        scored(poems, "d", before), attack_scores(after), poems, halves(poems), resamples=20, seed=0
-    )
-    assert {found.lost[name].value for name in DROPS} == {None}
-    assert found.lost["auroc"].reason
-
-
-def test_human_poems_are_never_attacked():
+def test_without_an_llm_poem_no_human_poem_is_attacked():
     poems = {"h0": human("h0"), "h1": human("h1")}
     assert attacked_poems(poems, halves(poems), params("traditional"), {}) == []
+
+
+def test_human_poems_of_the_same_groups_are_attacked_too_where_nothing_is_imitated():
+    poems = pairs(20)
+    chosen = params("traditional", "human_lines", "paraphrase", poems=4, paraphraser="m")
+    found = attacked_poems(poems, halves(poems), chosen, {})
+    people = [item for item in found if item.of_human]
+    assert {item.attack for item in people} == {"traditional"}
+    groups = {poems[item.of].group_id for item in found if not item.of_human}
+    assert {item.of for item in people} == groups
+    assert all(item.poem.label == 0 for item in people)
+
+
+def test_metrics_count_attacked_poems_by_class_and_the_others_by_reason():
+    poems = pairs(8)
+    poems["x0"] = written("x0", "h0", "……")
+    found = attacked_poems(poems, halves(poems), params("traditional", "human_lines"), {})
+    assert attack_metrics(found) == {
+        "traditional": {"human": 4, "llm": 4, "missing": {"no Chinese character": 1}},
+        "human_lines": {"human": 0, "llm": 4, "missing": {"no Chinese character": 1}},
+    }
+
+
+def test_the_stage_writes_attacked_poems_and_counts(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT)
+    committed = OmegaConf.load(ROOT / "params.yaml")
+    changes = {"attacks": {"names": ["traditional"], "prompts": ["P1", "P9"]}}
+    OmegaConf.save(OmegaConf.merge(committed, changes), "params.yaml")
+    paths = PathsParams.model_validate(OmegaConf.to_container(committed.paths))
+    poems = pairs(4)
+    write_records(paths.poems, [p for p in poems.values() if not p.label])
+    write_records(paths.generated, [p for p in poems.values() if p.label])
+    write_records(paths.splits, halves(poems).values())
+    import_module("stages.attack").main()
+    records = list(read_records(paths.attacked, AttackedPoem))
+    assert len({item.poem.poem_id for item in records}) == len(records) == 4
+    metrics = json.loads(paths.attack_metrics.read_text(encoding="utf-8"))
+    assert metrics["attacks"]["traditional"] == {"human": 2, "llm": 2, "missing": {}}
+    assert "P9" in metrics["notices"][0]
+    assert metrics["notices"][0] in capsys.readouterr().err

@@ -6,7 +6,7 @@ from detector_fakes import halves, noisy, pairs, scored
 
 from shiyan.detectors.crossfit import Corpus
 from shiyan.detectors.fusion import NAME, fuse, fused
-from shiyan.metrics import auroc
+from shiyan.detectors.metrics import auroc
 
 
 def fusion_of(poems, **columns):

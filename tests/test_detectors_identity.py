@@ -8,6 +8,7 @@ from detector_fakes import human, written
 from shiyan.composition import composed
 from shiyan.config import (
     ApiModelParams,
+    AskedParams,
     LocalModelParams,
     LoraParams,
     TrainRobertaParams,
@@ -57,6 +58,7 @@ def test_weights_are_compared_by_what_decides_their_output(weights, other, expec
 
 
 def zero_shot(**changes) -> ZeroShotScoreParams:
+    asked = AskedParams.model_construct(models=("asked",), shots=(0, 1))
     return ZeroShotScoreParams.model_validate(
         {
             "scoring": "small",
@@ -72,10 +74,7 @@ def zero_shot(**changes) -> ZeroShotScoreParams:
             "bos": False,
             "dtype": "float32",
             "device": "cpu",
-            "fusion": True,
-            "asked": {"models": ["asked"], "shots": [0, 1]},
-            "resamples": 2,
-            "seed": 0,
+            "asked": asked,
         }
         | changes
     )
@@ -106,9 +105,9 @@ def test_every_detector_tells_its_models_by_role_and_the_nearest_counts():
 
 
 def test_a_role_that_no_detector_plays_is_not_told():
-    params = zero_shot(detectors=["lrr"], fusion=False, asked=None)
+    params = zero_shot(detectors=["lrr"], asked=None)
     assert named(params) == ["small"]
-    assert list(weights_of(params, MODELS)) == ["lrr"]
+    assert list(weights_of(params, MODELS)) == ["lrr", "fusion"]
 
 
 def train_params(lora_model: str | None) -> TrainRobertaParams:

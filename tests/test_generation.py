@@ -10,6 +10,7 @@ from shared import SHARED, needs_shared
 
 from shiyan.config import GenerateParams, PromptTexts, load_params
 from shiyan.errors import UserError
+from shiyan.families import family_of
 from shiyan.generation import finished, report, run
 from shiyan.generation import generate as poems
 from shiyan.generation import understand as readings
@@ -198,7 +199,7 @@ def test_what_is_no_poem_is_asked_for_again_by_another_seed(tmp_path):
     (reply,) = made.replies
     assert (reply.outcome, reply.attempts, reply.text) == ("kept", 3, GOOD)
     (poem,) = made.poems
-    assert (poem.poem_id, poem.label, poem.group_id) == ("llm|P1|h0|0", 1, "h0")
+    assert (poem.poem_id, poem.label, family_of(poem)) == ("llm|P1|h0|0", 1, "h0")
     assert poem.text == "灯把雨数了一遍\n数到最后睡着了"
     assert poem.generation.seed == seeds[-1] == server.requests[-1]["seed"]
 
@@ -283,7 +284,7 @@ def test_a_ci_has_the_corpus_layout_and_title(tmp_path):
     assert (poem.title, poem.cipai) == ("如梦令·夜雨", "如梦令")
     assert poem.text == "小楼听雨，灯火不眠。\n一夜到天明。", "the corpus has no blank lines"
     assert poem.generation.theme == "夜雨"
-    assert poem.group_id == "c1"
+    assert family_of(poem) == "c1"
 
 
 def test_dates_and_notes_stand_beside_the_verse(tmp_path):
@@ -352,7 +353,7 @@ def test_finished_replies_pass_the_same_cleaning(tmp_path, capsys):
     assert first.generation.seed is None
     assert first.generation.finish_reason is None
     assert [first.label, last.label] == [1, 1], "an LLM's whatever is unknown"
-    assert (last.generation.seed_poem_id, last.group_id) == (None, last.poem_id)
+    assert (last.generation.seed_poem_id, family_of(last)) == (None, last.poem_id)
     told = capsys.readouterr().err
     assert told.count("ignored the fields note, votes") == 1
     assert "1 replies name 1 seed poems that are not among the collected ones (zz)" in told

@@ -3,9 +3,12 @@
 import ast
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 from ruamel.yaml import YAML
+
+from shiyan import records
 
 ROOT = Path(__file__).resolve().parent.parent
 PIPELINE = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
@@ -13,7 +16,8 @@ DOMAINS = {"collection", "generation", "detectors", "ci", "judging"}
 
 FRAME = {
     # What carries records and params to a stage and decides none of its results: were
-    # these deps, a new command or log line would rerun everything.
+    # these deps, a new command or log line would rerun everything. A record computes nothing
+    # (see below), and a parameter has no value but what params.yaml says (test_config.py).
     *("config", "errors", "jsonl", "records", "stage", "notes", "work", "lockfile", "naming"),
     # A model's files are the same bytes by every road: their sha256 is a parameter.
     *("models", "downloads"),
@@ -77,6 +81,21 @@ def test_a_stages_deps_are_what_it_reaches(stage):
         and not any(f == d or f.startswith(d + "/") for f in reached(stage))
     }
     assert not idle, f"dvc.yaml: {stage} has deps it cannot reach: {sorted(idle)}"
+
+
+def test_a_record_computes_nothing():
+    """So that no stage needs records.py for a dep; a poem's label says whether it was generated."""
+    classes = [kind for kind in vars(records).values() if isinstance(kind, type)]
+    own = [kind for kind in classes if kind.__module__ == records.__name__]
+    computing = {
+        f"{kind.__name__}.{name}"
+        for kind in own
+        for name, value in vars(kind).items()
+        if isinstance(value, property | staticmethod | classmethod | FunctionType)
+        and not name.startswith("__")
+    }
+    assert own
+    assert computing == {"Poem.label", "EvaluatedPoem.label"}
 
 
 @pytest.mark.parametrize("domain", sorted(DOMAINS))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from shiyan.families import family_of
 from shiyan.judging.quality import ALL_JUDGES, alpha, evaluate_quality, mean_scores
 from shiyan.judging.rubric import CI_QUALITY
 from shiyan.metrics import Draws
@@ -91,7 +92,7 @@ def test_alpha_by_hand():
     """Pairs (1, 2) and (4, 4): observed (2 + 0) / 4, expected 60 / 12 of all pairs."""
     ratings = {"p0": {"a": 1.0, "b": 2.0}, "p1": {"a": 4.0, "b": 4.0}, "p2": {"a": 1.0}}
     poem_of = {poem.poem_id: poem for poem in POEMS}
-    draws = Draws.of((poem.group_id for poem in POEMS), 50, 0)
+    draws = Draws.of((family_of(poem) for poem in POEMS), 50, 0)
     found = alpha(ratings, poem_of, draws)
     values = [1, 2, 4, 4]
     expected = sum((x - y) ** 2 for x in values for y in values) / 12
@@ -109,7 +110,7 @@ def test_alpha_of_krippendorffs_own_example():
         }
         for unit, poem in enumerate(poems)
     }
-    draws = Draws.of((poem.group_id for poem in poems), 50, 0)
+    draws = Draws.of((family_of(poem) for poem in poems), 50, 0)
     found = alpha(ratings, {poem.poem_id: poem for poem in poems}, draws)
     assert round(found.value or 0, 3) == 0.849
     assert (found.n, found.n_unscored) == (11, 1)
@@ -135,7 +136,7 @@ def test_alpha_is_its_definition_on_random_scores(seed):
         poem.poem_id: {str(rater): float(score) for rater, score in enumerate(unit)}
         for poem, unit in zip(poems, units, strict=True)
     }
-    draws = Draws.of((poem.group_id for poem in poems), 10, 0)
+    draws = Draws.of((family_of(poem) for poem in poems), 10, 0)
     found = alpha(ratings, {poem.poem_id: poem for poem in poems}, draws)
     expected = alpha_by_definition([unit.tolist() for unit in units])
     assert found.value == pytest.approx(expected, rel=0, abs=1e-12)
@@ -143,7 +144,7 @@ def test_alpha_is_its_definition_on_random_scores(seed):
 
 def test_alpha_of_equal_scores_is_none():
     same = {f"p{n}": {"a": 3.0, "b": 3.0} for n in range(3)}
-    draws = Draws.of((poem.group_id for poem in POEMS), 50, 0)
+    draws = Draws.of((family_of(poem) for poem in POEMS), 50, 0)
     found = alpha(same, {poem.poem_id: poem for poem in POEMS}, draws)
     assert found.value is None
     assert "every rating is the same" in (found.reason or "")

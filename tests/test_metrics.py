@@ -15,20 +15,8 @@ from hypothesis import strategies as st
 from shared import SHARED, needs_shared, own_and_shared
 from sklearn.metrics import f1_score, roc_auc_score, roc_curve
 
-from shiyan.metrics import (
-    Cell,
-    Draws,
-    Estimate,
-    Platt,
-    Sampled,
-    Threshold,
-    auroc,
-    interval,
-    macro_f1,
-    mean_estimate,
-    roc,
-    write_metrics,
-)
+from shiyan.detectors.metrics import Cell, Platt, Threshold, auroc, macro_f1, roc
+from shiyan.metrics import Draws, Estimate, Sampled, interval, mean_estimate, write_metrics
 
 
 def cell(labels, scores, groups=None, resamples=50, seed=0) -> Cell:

@@ -78,7 +78,7 @@ def params(source, **changes) -> ModernGitParams:
     address, commit = source
     poets = {"徐甲": 1931, "李乙": 1950, "王丙": 1980, "孙戊": 1940}
     fields = {"repository": address, "commit": commit, "poets": poets, "died_by": 1975}
-    fields |= {"other_names": {}}
+    fields |= {"other_names": {}, "path": None, "per_poet": None}
     return ModernGitParams(kind="modern_git", **fields | changes)
 
 

@@ -21,6 +21,7 @@ STAGES = [
     "collect",
     "generate",
     "split",
+    "attack",
     "train_roberta",
     "zero_shot_score",
     "eval_ci",

@@ -12,8 +12,9 @@ from detector_fakes import halves, human, pairs
 from lm_fakes import tiny_model
 from omegaconf import OmegaConf
 
-from shiyan.config import ZeroShotDetector, ZeroShotScoreParams
+from shiyan.config import AttackParams, ZeroShotDetector, ZeroShotScoreParams
 from shiyan.detectors import zero_shot
+from shiyan.detectors.attacks import attacked_poems
 from shiyan.detectors.zero_shot import (
     DETECTORS,
     OF_ONE_MODEL,
@@ -204,7 +205,6 @@ def project(tmp_path, monkeypatch):
             name: {"kind": "local", "file": name, "path": str(tmp_path / name), "family": "f"}
             for name in ("big", "small")
         },
-        "attacks": {"names": ["line_breaks_removed"], "poems": 1},
         "prompts": {},
         "paths": dict(OmegaConf.load(ROOT / "conf/paths/default.yaml")),
     }
@@ -219,6 +219,8 @@ def project(tmp_path, monkeypatch):
     write_records(tmp_path / paths["poems"], by_people)
     write_records(tmp_path / paths["generated"], [p for p in poems.values() if p.label])
     write_records(tmp_path / paths["splits"], halves(poems).values())
+    chosen = AttackParams.model_validate({"names": ["line_breaks_removed"], "poems": 1})
+    write_records(tmp_path / paths["attacked"], attacked_poems(poems, halves(poems), chosen, {}))
     write_records(
         tmp_path / paths["generators"],
         [GeneratorIdentity(generator="m", identity="sha256:0", family="f")],
@@ -251,7 +253,7 @@ def test_the_stage_writes_scores_statistics_metrics_and_plots(project):
     attacked = list(read_records(project / "data/scores/zero_shot/attacked.jsonl", DetectorScore))
     assert {s.attack for s in attacked} == {"line_breaks_removed"}
     assert {s.detector for s in attacked} == {*DETECTORS, "fusion"}
-    assert len({s.poem_id for s in attacked}) == 1
+    assert len({s.poem_id for s in attacked}) == 2, "an LLM's poem and the human one of its group"
     assert all(s.score is not None for s in attacked)
     assert metrics["made"]["scoring"].startswith("big (sha256:")
     assert metrics["made"]["scorer_is_generator"]["lrr"] == {"m": "same family"}

@@ -1,8 +1,9 @@
 """Records in and out of .jsonl files; a bad line is named by file and number."""
 
+import csv
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -150,3 +151,11 @@ def write_records(path: Path, records: Iterable[Record]) -> int:
             writer.write(record.model_dump_json())
             count += 1
     return count
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """A CSV file in UTF-8 with a header, written in one rename."""
+    with replacing(path) as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

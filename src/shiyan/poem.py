@@ -79,6 +79,16 @@ def character_runs(text: str) -> Spans:
     return tuple((start, end) for start, end in runs if start < end)
 
 
+def is_punctuation(symbol: str) -> bool:
+    return unicodedata.category(symbol).startswith("P")
+
+
+def unpunctuated(text: str) -> str:
+    """The body without punctuation: a mark at a line's end goes, one within becomes a blank."""
+    marks = (" " if is_punctuation(symbol) else symbol for symbol in normalised(text))
+    return normalised("".join(marks))
+
+
 def one_line(text: str) -> str:
     """A title or a name by the same rules; a line break in it becomes a space."""
     return " ".join(lines(text))

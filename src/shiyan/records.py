@@ -16,18 +16,23 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Generation(Record):
-    """How an LLM came to write a poem; null is what finished replies did not tell."""
+class Written(Record):
+    """By which LLM a poem was written, and to what; null is what finished replies did not tell."""
 
     generator: str
     prompt_id: str
     seed_poem_id: str | None
     """The human poem whose title, style or form was asked for; null where the theme
     came from the list of common themes."""
+    temperature: float | None = Field(default=None, ge=0)
+
+
+class Generation(Written):
+    """How an LLM came to write a poem."""
+
     sample_index: int = Field(ge=0)
     theme: str | None = None
     theme_source: Literal["title", "topic", "list"] | None = None
-    temperature: float | None = Field(default=None, ge=0)
     top_p: float | None = Field(default=None, gt=0, le=1)
     seed: int | None = None
     reply_sha256: str
@@ -57,19 +62,6 @@ class Poem(Record):
     def label(self) -> int:
         """1 if an LLM wrote it, 0 if a person did."""
         return int(self.generation is not None)
-
-    @property
-    def group_id(self) -> str:
-        """The poem's own family: the human poem it imitates, or its cipai, or itself.
-
-        `splits.group_poems` joins families that touch (a human ci and the cipai's
-        LLM ci; near-duplicates); a fold is drawn over those joined groups.
-        """
-        if self.generation is None:
-            return self.poem_id
-        if self.generation.seed_poem_id is None and self.cipai is None:
-            return self.poem_id
-        return self.generation.seed_poem_id or f"cipai:{self.cipai}"
 
 
 class Reply(Record):
@@ -143,6 +135,37 @@ class Assignment(Record):
     fold: Fold
 
 
+class EvaluatedPoem(Record):
+    """A poem as the evaluation of detectors sees it: whose it is and where it stands, no text.
+
+    An attacked poem is a row of its own, with the attack's name and the id of the poem `of`
+    which it was made; no setting but those of attacks holds it.
+    """
+
+    poem_id: str
+    group_id: str
+    fold: Fold
+    family: str
+    """The human poem that it is or imitates, or its cipai, or itself."""
+    author: str
+    poet: str
+    """Whose poem it is, or whose poem it imitates; empty where nobody is named."""
+    generation: Written | None
+    n_lines: int = Field(ge=0)
+    n_characters: int = Field(ge=0)
+    seed_overlap: float | None = Field(default=None, ge=0, le=1)
+    """Share of the imitated poem's 3-grams that stand in it; null where it imitates none."""
+    memorised: bool = False
+    """A scoring model recites it: a person's poem whose likelihood tells of the training data."""
+    attack: str | None = None
+    of: str | None = None
+
+    @property
+    def label(self) -> int:
+        """1 if an LLM wrote it, 0 if a person did."""
+        return int(self.generation is not None)
+
+
 class DetectorScore(Record):
     """One detector's score of one poem; higher: more likely an LLM's."""
 
@@ -154,12 +177,28 @@ class DetectorScore(Record):
     """Tokens that the detector read, where it could not read all of them."""
     unknown_share: float | None = None
     """Share of the text's tokens that the detector's tokenizer does not know."""
+    own_label: Literal[0, 1] | None = None
+    """1 where a detector that learns says LLM of itself, 0 where it says human: by its raw
+    score, whatever threshold is chosen. Null of a detector that says neither."""
     unscored_reason: str | None = None
     setting: str | None = None
     """The lesson that the detector learnt in (`detectors.protocol`); null: the whole train
     fold, or nothing to learn."""
     attack: str | None = None
     """What was done to the poem before it was scored; null: nothing."""
+
+
+class AttackedPoem(Record):
+    """A poem after an attack, or why there is none."""
+
+    attack: str
+    of: str
+    """The id of the poem that was attacked."""
+    of_human: bool
+    """A person wrote that poem: label 0."""
+    poem: Poem | None
+    """With the changed text, under an id of its own; null with `reason`."""
+    reason: str = ""
 
 
 class Memorisation(Record):

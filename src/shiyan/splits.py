@@ -12,10 +12,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeVar, get_args
+from typing import Any, Protocol, TypeVar, get_args
 
 from shiyan.errors import UserError
-from shiyan.records import Assignment, Fold, Poem
+from shiyan.families import family_of
+from shiyan.records import Assignment, Fold, Poem, Written
 from shiyan.twins import copied_share, root
 
 MERGES = {
@@ -33,6 +34,20 @@ REDRAWS = 200
 Item = TypeVar("Item")
 
 
+class Authored(Protocol):
+    """A poem with or without its text: what subsets are chosen by."""
+
+    @property
+    def poem_id(self) -> str: ...
+    @property
+    def author(self) -> str: ...
+    @property
+    def generation(self) -> Written | None: ...
+
+
+P = TypeVar("P", bound=Authored)
+
+
 # --- groups and folds -----------------------------------------------------------------
 
 
@@ -43,7 +58,7 @@ def group_poems(
 ) -> dict[str, str]:
     """Poem id -> group id: families that touch are one group.
 
-    A human poem and its imitations are a family (`Poem.group_id`); a family
+    A human poem and its imitations are a family (`families.family_of`); a family
     `cipai:X` of LLM ci takes in every human ci of the cipai X, by whichever of its
     names a ci calls it (金缕曲 is 贺新郎); twins join theirs.
     Only a family of LLM twins whose joining would tie more than a fifth of all
@@ -56,18 +71,18 @@ def group_poems(
         tunes: a cipai's name -> the name that all names of the tune share; a name that
             is not in it is a tune of its own.
     """
-    parent = {poem.group_id: poem.group_id for poem in poems}
+    family = {poem.poem_id: family_of(poem) for poem in poems}
+    parent = {name: name for name in family.values()}
     of_tune: dict[str, set[str]] = defaultdict(set)
     for poem in poems:
-        if poem.cipai and poem.group_id == f"cipai:{poem.cipai}":
-            of_tune[tunes.get(poem.cipai, poem.cipai)].add(poem.group_id)
+        if poem.cipai and family[poem.poem_id] == f"cipai:{poem.cipai}":
+            of_tune[tunes.get(poem.cipai, poem.cipai)].add(family[poem.poem_id])
     for families in of_tune.values():
         _join(parent, families)
     for poem in poems:
         tune = tunes.get(poem.cipai or "", poem.cipai or "")
         if poem.generation is None and tune in of_tune:
-            _join(parent, [poem.group_id, *of_tune[tune]])
-    family = {poem.poem_id: poem.group_id for poem in poems}
+            _join(parent, [family[poem.poem_id], *of_tune[tune]])
     human = {poem.poem_id for poem in poems if poem.generation is None}
     of_llms: list[list[str]] = []
     for members in map(sorted, twins):
@@ -243,7 +258,7 @@ def fold_counts(poems: Sequence[Poem], assignments: Sequence[Assignment]) -> dic
 # --- subsets --------------------------------------------------------------------------
 
 
-def subsets_of(poems: Iterable[Poem]) -> dict[str, tuple[str, ...]]:
+def subsets_of(poems: Iterable[Authored]) -> dict[str, tuple[str, ...]]:
     """Subset name -> poem ids: every human poem, and the LLM poems of the subset.
 
     LLM poems are those `at_main_temperature`, so that no subset pools temperatures or
@@ -286,7 +301,7 @@ def _in(cell: tuple[str, str], generators: Collection[str], prompts: Collection[
     return cell[0] in generators and cell[1] in prompts
 
 
-def at_main_temperature(poems: Iterable[Poem]) -> list[Poem]:
+def at_main_temperature(poems: Iterable[P]) -> list[P]:
     """The human poems, and each generator's poems to a prompt at one temperature.
 
     The others are there to compare temperatures (AIGenPoetry, Tables 5 and 6). A poem
@@ -303,7 +318,7 @@ def at_main_temperature(poems: Iterable[Poem]) -> list[Poem]:
     ]
 
 
-def main_temperatures(poems: Iterable[Poem]) -> dict[tuple[str, str], float]:
+def main_temperatures(poems: Iterable[Authored]) -> dict[tuple[str, str], float]:
     """(generator, prompt) -> the temperature whose poems are the generator's to the prompt.
 
     It is the one at which the generator wrote to most prompts, of several such the
@@ -342,7 +357,7 @@ class HeldOut:
     test: tuple[str, ...]
 
 
-def leave_one_poet_out(poems: Sequence[Poem], groups: Mapping[str, str]) -> Iterator[HeldOut]:
+def leave_one_poet_out(poems: Sequence[Authored], groups: Mapping[str, str]) -> Iterator[HeldOut]:
     """For each poet: test on all groups that hold a poem of the poet's, train on the rest.
 
     A group is left whole, so a twin by another name goes to test with the poet's
@@ -360,7 +375,9 @@ def leave_one_poet_out(poems: Sequence[Poem], groups: Mapping[str, str]) -> Iter
             yield HeldOut(poet, _ids(train), _ids(test))
 
 
-def leave_one_generator_out(poems: Sequence[Poem], folds: Mapping[str, Fold]) -> Iterator[HeldOut]:
+def leave_one_generator_out(
+    poems: Sequence[Authored], folds: Mapping[str, Fold]
+) -> Iterator[HeldOut]:
     """For each generator: train on the train fold without it, test on the test fold's human
     poems and its own. With a single generator there is nothing to train on.
 
@@ -374,11 +391,11 @@ def leave_one_generator_out(poems: Sequence[Poem], folds: Mapping[str, Fold]) ->
         yield HeldOut(held, _ids(train), _ids(test))
 
 
-def _generator(poem: Poem) -> str | None:
+def _generator(poem: Authored) -> str | None:
     return poem.generation.generator if poem.generation else None
 
 
-def _ids(poems: Iterable[Poem]) -> tuple[str, ...]:
+def _ids(poems: Iterable[Authored]) -> tuple[str, ...]:
     return tuple(poem.poem_id for poem in poems)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from shiyan.ci.check import LINES_OF_A_SHI, SCORES, Checker
 from shiyan.ci.form import Catalogue
+from shiyan.families import family_lacking, family_of
 from shiyan.jsonl import replacing
 from shiyan.metrics import Draws, Estimate, Floats, Sampled, interval
 from shiyan.records import CiCheck, Poem, Reply
@@ -49,6 +50,10 @@ class Row:
 
     poem: Poem
     check: CiCheck
+
+    @property
+    def family(self) -> str:
+        return family_of(self.poem)
 
     @property
     def source(self) -> tuple[str, str]:
@@ -89,8 +94,8 @@ class Evaluation:
 
     @cached_property
     def draws(self) -> Draws:
-        groups = [row.poem.group_id for row in self.rows]
-        groups += [group_of(reply) for reply in self.missing]
+        groups = [row.family for row in self.rows]
+        groups += [family_lacking(reply) for reply in self.missing]
         return Draws.of(groups, self.resamples, self.seed)
 
     @cached_property
@@ -114,9 +119,7 @@ class Evaluation:
 
     def sampled(self, rows: Sequence[Row], value: Value) -> tuple[Sampled, int, int] | None:
         """A mean on the common resamples, how many were scored, and in how many groups."""
-        scored = [
-            (number, row.poem.group_id) for row in rows if (number := value(row.check)) is not None
-        ]
+        scored = [(number, row.family) for row in rows if (number := value(row.check)) is not None]
         if not scored:
             return None
         numbers = [number for number, _ in scored]
@@ -136,8 +139,8 @@ class Evaluation:
 
     def of_all(self, rows: Sequence[Row], missing: Sequence[Reply], value: Value) -> dict[str, Any]:
         """A mean over everything that was asked: a reply without a ci keeps no form."""
-        known = [(v, row.poem.group_id) for row in rows if (v := value(row.check)) is not None]
-        known += [(0.0, group_of(reply)) for reply in missing]
+        known = [(v, row.family) for row in rows if (v := value(row.check)) is not None]
+        known += [(0.0, family_lacking(reply)) for reply in missing]
         numbers, groups = [number for number, _ in known], [group for _, group in known]
         estimate = Estimate(None, None, None, 0, len(rows), "nothing was scored")
         if known:
@@ -154,12 +157,12 @@ class Evaluation:
         kept = [row for row in rows if getattr(row.check, of)]
         if not kept:
             return Estimate(None, None, None, 0, len(rows), "no ci keeps a form").as_dict()
-        columns = self.draws.columns(row.poem.group_id for row in kept)
+        columns = self.draws.columns(row.family for row in kept)
         fits = [getattr(row.check, fit) for row in kept]
         wanted = [getattr(row.check, of) for row in kept]
         with np.errstate(invalid="ignore", divide="ignore"):
             resampled = self.draws.sums(columns, fits) / self.draws.sums(columns, wanted)
-        groups = len({row.poem.group_id for row in kept})
+        groups = len({row.family for row in kept})
         sampled = Sampled(sum(fits) / sum(wanted), resampled)
         return sampled.estimate(len(kept), groups, len(rows) - len(kept)).as_dict()
 
@@ -409,11 +412,6 @@ def unknown_names(rows: Iterable[Row], catalogue: Catalogue) -> str | None:
         f"{names.total()} ci are unscored, for their {len(names)} cipai are not known: {some}"
         f"{' …' if len(names) > 8 else ''}; eval_ci.extra_forms takes forms of your own"
     )
-
-
-def group_of(reply: Reply) -> str:
-    """The group of the poem that a reply lacks, as `Poem.group_id` has it."""
-    return reply.seed_poem_id or f"cipai:{reply.cipai}"
 
 
 def rank_correlations(x: Floats, y: Floats) -> Floats:

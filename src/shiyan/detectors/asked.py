@@ -16,6 +16,7 @@ from itertools import product
 from shiyan import poem as parser
 from shiyan.chat import AnyModelParams, Budget, Chat, ChatFailure, ChatReply, ChatRequest, Message
 from shiyan.config import AskedParams
+from shiyan.families import family_of
 from shiyan.records import Assignment, DetectorScore, Poem
 from shiyan.work import WorkCache
 
@@ -80,7 +81,7 @@ def ask(
     """
     chosen = {**chosen_poems(poems, assignments, params), **attacked}
     examples = shown_examples(poems, assignments, params.seed)
-    budget = Budget(params.budget, "zero_shot_score.asked.budget")
+    budget = Budget(params.budget, "asking.asked.budget")
     found = Asked()
     for name in params.models:
         chat = Chat(name, models[name], cache=cache, at_once=params.requests_at_once, budget=budget)
@@ -164,11 +165,11 @@ def _others(
     assignments: Mapping[str, Assignment],
 ) -> dict[int, list[Example]]:
     """The examples but the poem itself and all of its group, its near-duplicates too."""
-    own = {poem.group_id}
+    own = {family_of(poem)}
     if (assignment := assignments.get(poem.poem_id)) is not None:
         own.add(assignment.group_id)
     return {
-        label: [e for e in of_label if own.isdisjoint((e.poem.group_id, e.group))]
+        label: [e for e in of_label if own.isdisjoint((family_of(e.poem), e.group))]
         for label, of_label in examples.items()
     }
 

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from shiyan.chat import AnyModelParams
-from shiyan.config import ApiModelParams, HubModelParams, TrainRobertaParams
+from shiyan.config import AnyModelParams, ApiModelParams, HubModelParams, TrainRobertaParams
 from shiyan.models import identity_of
 from shiyan.records import GeneratorIdentity, Poem
 

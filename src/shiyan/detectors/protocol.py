@@ -10,11 +10,12 @@ temperatures, LLM poems are those of `splits.at_main_temperature`.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from shiyan.records import Assignment, Fold, Poem
+from shiyan.config import LessonKind as Kind
+from shiyan.records import EvaluatedPoem, Fold
 from shiyan.splits import (
     MERGES,
+    Authored,
     HeldOut,
     at_main_temperature,
     leave_one_generator_out,
@@ -22,10 +23,6 @@ from shiyan.splits import (
     subset_name,
     subsets_of,
 )
-
-Kind = Literal[
-    "in_domain", "out_of_domain", "temperature", "generator", "generator_left_out", "poet_left_out"
-]
 
 OUT_OF_DOMAIN: Mapping[str, tuple[str, ...]] = {
     "D2+4+5": ("D2+4+5", "D1", "D6-8", "D9", "D10-13"),
@@ -73,20 +70,20 @@ class Protocol:
     settings: tuple[Setting, ...]
 
     @classmethod
-    def of(cls, poems: Mapping[str, Poem], assignments: Mapping[str, Assignment]) -> "Protocol":
-        """What can be learnt and tested with these poems and folds.
+    def of(cls, poems: Mapping[str, EvaluatedPoem]) -> "Protocol":
+        """What can be learnt and tested with these poems; attacked ones are in no setting.
 
         Only settings that the poems allow are there: no transfer with one generator,
         no temperatures with one temperature.
         """
-        every = list(poems.values())
+        every = [poem for poem in poems.values() if poem.attack is None]
         main = at_main_temperature(every)
-        folds = {poem_id: assignments[poem_id].fold for poem_id in poems}
-        groups = {poem_id: assignments[poem_id].group_id for poem_id in poems}
+        folds = {poem.poem_id: poem.fold for poem in every}
+        groups = {poem.poem_id: poem.group_id for poem in every}
         subsets = subsets_of(main)
         train = {name: _of_fold(ids, folds, "train") for name, ids in subsets.items()}
         tests = {name: _of_fold(ids, folds, "test") for name, ids in subsets.items()}
-        settings = [*_within(tests, _generators(every)), *_across(tests, _generators(every))]
+        settings = [*_within(tests, generators_of(every)), *_across(tests, generators_of(every))]
         for name, learnt, found in _temperatures(every, folds):
             train[name] = learnt
             settings += found
@@ -134,7 +131,7 @@ def _across(tests: Mapping[str, tuple[str, ...]], generators: Sequence[str]) -> 
 
 
 def _temperatures(
-    poems: Sequence[Poem], folds: Mapping[str, Fold]
+    poems: Sequence[EvaluatedPoem], folds: Mapping[str, Fold]
 ) -> Iterator[tuple[str, tuple[str, ...], list[Setting]]]:
     """(lesson, its poems, settings) from each temperature to each (Tables 5 and 6).
 
@@ -163,7 +160,7 @@ def _temperatures(
             )
 
 
-def _by_temperature(poems: Sequence[Poem]) -> dict[str, list[dict[float, list[str]]]]:
+def _by_temperature(poems: Sequence[EvaluatedPoem]) -> dict[str, list[dict[float, list[str]]]]:
     """Generator -> for each prompt, temperature -> poem ids."""
     prompts = {poem.generation.prompt_id for poem in poems if poem.generation}
     cells: dict[str, dict[str, dict[float, list[str]]]] = {}
@@ -191,7 +188,8 @@ def _comparable(cells: Iterable[Mapping[float, Sequence[str]]]) -> dict[float, l
     return {t: [p for written in several for p in written[t]] for t in sorted(shared, reverse=True)}
 
 
-def _generators(poems: Iterable[Poem]) -> list[str]:
+def generators_of(poems: Iterable[Authored]) -> list[str]:
+    """Who wrote the LLM poems among these."""
     return sorted({poem.generation.generator for poem in poems if poem.generation})
 
 

@@ -1,26 +1,23 @@
 """All detectors that need no training, as the stage zero_shot_score runs them.
 
-The zero-shot scores, their fusion, and LLMs that are asked. What all of them learn from
-the train fold is a threshold, and the fusion its weights.
+The zero-shot scores, and LLMs that are asked. What all of them learn from the train fold is
+a threshold, which the evaluation chooses.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shiyan.chat import AnyModelParams
-from shiyan.config import ZeroShotScoreParams
+from shiyan.config import AnyModelParams, ZeroShotScoreParams
 from shiyan.detectors.asked import ask, detector_name
-from shiyan.detectors.attacks import Attacked, attack_records, with_attacked
-from shiyan.detectors.fusion import fuse
+from shiyan.detectors.attacked import attack_records, with_attacked
 from shiyan.detectors.identity import ByRole, Weights
 from shiyan.detectors.memorisation import memorised
-from shiyan.detectors.zero_shot import OF_A_PAIR, Roles, ZeroShot
-from shiyan.records import Assignment, DetectorScore, Memorisation, Poem
+from shiyan.detectors.zero_shot import OF_A_PAIR, Roles, ZeroShot, text_of
+from shiyan.records import Assignment, AttackedPoem, DetectorScore, Memorisation, Poem
 from shiyan.token_statistics import TextStatistics
 from shiyan.work import WorkCache
 
-FUSION_FOLDS = 5
 PAIR_ROLES = {"fast": ("reference", "scoring"), "binoculars": ("observer", "performer")}
 """What the two models of a pair are called."""
 
@@ -51,7 +48,7 @@ def score_untrained(
     models: Mapping[str, AnyModelParams],
     texts: Mapping[str, str],
     cache: WorkCache,
-    attacked: Sequence[Attacked] = (),
+    attacked: Sequence[AttackedPoem] = (),
 ) -> Untrained:
     """Score every poem, and every attacked one.
 
@@ -63,25 +60,28 @@ def score_untrained(
     Raises:
         UserError: a model that cannot be had or asked.
     """
-    everything, folds = with_attacked(poems, assignments, attacked)
+    everything, _ = with_attacked(poems, assignments, attacked)
     zero_shot = ZeroShot.of(params)
     statistics = zero_shot.measure(everything.values(), cache)
     scores = zero_shot.score(everything.values(), statistics)
     made: dict[str, Any] = dict(zero_shot.made)
-    if params.fusion:
-        fusion = fuse(scores, everything, folds, folds=FUSION_FOLDS, seed=params.seed)
-        scores += fusion.scores
-        made |= fusion.made
     if params.asked is not None:
-        changed = {p: poem for p, poem in everything.items() if p not in poems}
-        asked = ask(poems, changed, assignments, params.asked, models, texts, cache)
+        asked_of = dict(everything)
+        if params.text == "unpunctuated":
+            asked_of = {
+                p: poem.model_copy(update={"text": text_of(poem, params.text)})
+                for p, poem in everything.items()
+            }
+        own = {p: asked_of[p] for p in poems}
+        changed = {p: poem for p, poem in asked_of.items() if p not in poems}
+        asked = ask(own, changed, assignments, params.asked, models, texts, cache)
         scores += asked.scores
         made |= asked.made
-    own = [score for score in scores if score.poem_id in poems]
+    plain = [score for score in scores if score.poem_id in poems]
     after = [score for score in scores if score.poem_id not in poems]
     return Untrained(
-        own,
-        attack_records(after, attacked, (score.detector for score in own)),
+        plain,
+        attack_records(after, attacked, (score.detector for score in plain)),
         {poem_id: statistics[poem_id] for poem_id in poems},
         memorised(zero_shot, poems.values(), statistics),
         made,
@@ -108,12 +108,12 @@ def weights_of(
         detector: {role: weights[name] for role, name in roles.items()}
         for detector, roles in _by_role(params).items()
     }
-    if params.fusion:
-        found["fusion"] = {
-            f"{role} of {detector}": model
-            for detector, roles in found.items()
-            for role, model in roles.items()
-        }
+    # The evaluation fuses their scores.
+    found["fusion"] = {
+        f"{role} of {detector}": model
+        for detector, roles in found.items()
+        for role, model in roles.items()
+    }
     if params.asked is not None:
         found |= {
             detector_name(name, shots): {"asked": weights[name]}

@@ -26,14 +26,14 @@ from shiyan.lm.folder import scoring_model
 from shiyan.lm.reduce import Plan
 from shiyan.lm.statistics import token_statistics
 from shiyan.models import ScoringModel
-from shiyan.poem import characters, normalised, one_line
+from shiyan.poem import characters, normalised, one_line, unpunctuated
 from shiyan.records import DetectorScore, Poem
 from shiyan.token_statistics import ModelStatistics, Pair, PairStatistics, TextStatistics
 from shiyan.work import WorkCache
 
 PairRole = Literal["fast", "binoculars"]
 """Whose pair of models a detector looks at."""
-TextPart = Literal["body", "title_and_body", "raw"]
+TextPart = Literal["body", "title_and_body", "unpunctuated", "raw"]
 """What of a poem is read; raw: its text as it stands, blanks and line ends too."""
 
 OF_ONE_MODEL: dict[str, Callable[[ModelStatistics], float]] = {
@@ -94,6 +94,8 @@ def text_of(poem: Poem, what: TextPart = "body") -> str:
     """The text that detectors read; a title stands before the body with an empty line."""
     if what == "raw":
         return poem.text
+    if what == "unpunctuated":
+        return unpunctuated(poem.text)
     body = normalised(poem.text)
     title = one_line(poem.title)
     return f"{title}\n\n{body}" if what == "title_and_body" and title else body

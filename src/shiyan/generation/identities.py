@@ -2,8 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from shiyan.chat import AnyModelParams
-from shiyan.config import ApiModelParams, LocalModelParams
+from shiyan.config import AnyModelParams, ApiModelParams, LocalModelParams
 from shiyan.models import identity_of
 from shiyan.records import GeneratorIdentity, Poem, Reply
 

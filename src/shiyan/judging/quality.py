@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
+from shiyan.families import family_of
 from shiyan.judging.agreement import ALL_THE_SAME, krippendorff_alpha
 from shiyan.judging.rubric import CI_QUALITY
 from shiyan.judging.tasks import source_of
@@ -81,7 +82,7 @@ def _means(
     found: dict[str, Any] = {}
     for source, own in by_source.items():
         items = mean_scores(own)
-        groups = [poem_of[item].group_id for item in items]
+        groups = [family_of(poem_of[item]) for item in items]
         found[source] = {
             name: mean_estimate(
                 [scores[name] for scores in items.values()], groups, resamples=resamples, seed=seed
@@ -109,7 +110,7 @@ def _parsed(
 ) -> dict[str, Any]:
     """The share of judgments with both scores, and why the others have not."""
     whole = [float(j.scores is not None and None not in j.scores.values()) for j in judgments]
-    groups = [poem_of[j.item_id].group_id for j in judgments]
+    groups = [family_of(poem_of[j.item_id]) for j in judgments]
     reasons = Counter(j.unscored_reason for j in judgments if j.unscored_reason)
     share = mean_estimate(whole, groups, resamples=resamples, seed=seed)
     return share.as_dict() | {"unscored_reasons": dict(reasons.most_common())}
@@ -120,7 +121,7 @@ def _agreement(
 ) -> dict[str, Any]:
     """Krippendorff's alpha between the judges, and between the repeats of each judge."""
     judges = dict.fromkeys(j.judge for j in judgments)
-    draws = Draws.of((poem_of[j.item_id].group_id for j in judgments), resamples, seed)
+    draws = Draws.of((family_of(poem_of[j.item_id]) for j in judgments), resamples, seed)
     found: dict[str, Any] = {"between_judges": {}, "between_repeats": {j: {} for j in judges}}
     for name in CI_QUALITY.names:
         means: Ratings = {}
@@ -152,7 +153,7 @@ def alpha(ratings: Ratings, poem_of: Mapping[str, Poem], draws: Draws) -> Estima
     if len(paired) < 2:
         reason = f"{len(paired)} ci were rated by two"
         return Estimate(None, None, None, len(paired), single, reason)
-    group_of = {item: poem_of[item].group_id for item in paired}
+    group_of = {item: family_of(poem_of[item]) for item in paired}
     sampled, _ = krippendorff_alpha(paired, group_of, draws)
     if math.isnan(sampled.value):
         return Estimate(None, None, None, len(paired), single, ALL_THE_SAME)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from shiyan.config import PathsParams
+from shiyan.families import family_of
 from shiyan.jsonl import read_records
 from shiyan.judging.agreement import spearman
 from shiyan.judging.quality import ALL_JUDGES, mean_scores, rated_for_quality
@@ -123,7 +124,7 @@ def form_and_quality(paths: PathsParams, made: Document) -> Table:
                 found = correlation(
                     {item: scores[name] for item, scores in quality.items()},
                     {item: getattr(checks.get(item), formal, None) for item in quality},
-                    {item: generated[item].group_id for item in quality},
+                    {item: family_of(generated[item]) for item in quality},
                     resamples=made["resamples"],
                     seed=made["seed"],
                 )

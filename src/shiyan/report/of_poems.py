@@ -11,6 +11,7 @@ from typing import Any
 
 from shiyan.config import PathsParams
 from shiyan.errors import UserError
+from shiyan.families import family_of
 from shiyan.jsonl import read_records
 from shiyan.metrics import Estimate, mean_estimate
 from shiyan.records import Poem
@@ -235,7 +236,7 @@ def emotions(sources: Sources, words: Mapping[str, Words], modern: bool) -> Tabl
                 continue
             wide = [found.wide[i] for i in members]
             narrow = [found.narrow[i] for i in members]
-            groups = [poems[i].group_id for i in members]
+            groups = [family_of(poems[i]) for i in members]
             rows.append(
                 (
                     source,

@@ -5,10 +5,11 @@ from collections import Counter
 import numpy as np
 import pytest
 from detector_fakes import halves, noisy, pairs, scored
-
 from shiyan.detectors.grid import Grid, Stored
-from shiyan.detectors.protocol import EVERYBODY
 from shiyan.detectors.several import METRICS, of_several, sets_of
+
+from shiyan.detectors.protocol import EVERYBODY
+from shiyan.families import family_of
 from shiyan.records import Assignment
 
 
@@ -70,7 +71,7 @@ def tangled(n=64):
         made = poems["m-P1-1"].generation.model_copy(update={"seed_poem_id": None})
         poem_id = f"loose{i}"
         poems[poem_id] = poems["m-P1-1"].model_copy(update={"poem_id": poem_id, "generation": made})
-        assert poems[poem_id].group_id == poem_id
+        assert family_of(poems[poem_id]) == poem_id
         folds[poem_id] = Assignment(
             poem_id=poem_id, group_id=poem_id, fold="train" if i % 2 else "test"
         )

@@ -15,14 +15,16 @@ times and the numbers are means over the draws.
 """
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from shiyan.detectors.evaluate import CellResult, Scored, measured
+from shiyan.detectors.evaluation.cells import CellResult, Scored, measured
+from shiyan.detectors.evaluation.evaluator import Evaluator
+from shiyan.detectors.evaluation.rows import Row
 from shiyan.metrics import Draws, Estimate, Floats, Sampled
-from shiyan.records import Assignment, Fold, Poem
+from shiyan.records import EvaluatedPoem, Fold
 from shiyan.splits import FOLDS, at_main_temperature
 from shiyan.twins import root
 
@@ -65,33 +67,29 @@ class _Authors:
     group_of_human: Mapping[str, str]
 
     @classmethod
-    def of(
-        cls, poems: Mapping[str, Poem], assignments: Mapping[str, Assignment], fold: Fold
-    ) -> "_Authors":
+    def of(cls, poems: Mapping[str, EvaluatedPoem], fold: Fold) -> "_Authors":
         human: dict[str, list[str]] = {}
         llm: dict[tuple[str, str, str], list[_Written]] = {}
         group_of_human: dict[str, str] = {}
-        for poem in sorted(at_main_temperature(poems.values()), key=lambda poem: poem.poem_id):
-            assignment = assignments[poem.poem_id]
-            if assignment.fold != fold:
+        own = [poem for poem in poems.values() if poem.attack is None]
+        for poem in sorted(at_main_temperature(own), key=lambda poem: poem.poem_id):
+            if poem.fold != fold:
                 continue
             if made := poem.generation:
-                whose = (made.generator, made.prompt_id, assignment.group_id)
+                whose = (made.generator, made.prompt_id, poem.group_id)
                 llm.setdefault(whose, []).append((poem.poem_id, made.seed_poem_id))
             else:
                 human.setdefault(poem.author, []).append(poem.poem_id)
-                group_of_human[poem.poem_id] = assignment.group_id
+                group_of_human[poem.poem_id] = poem.group_id
         return cls(human, llm, group_of_human)
 
 
-def sets_of(
-    poems: Mapping[str, Poem], assignments: Mapping[str, Assignment], fold: Fold, k: int, seed: int
-) -> Sets:
+def sets_of(poems: Mapping[str, EvaluatedPoem], fold: Fold, k: int, seed: int) -> Sets:
     """Draw sets of k; what is left of an author with fewer than k poems is in no set.
 
     Neither are human poems without an author's name, but for k = 1.
     """
-    return _drawn(_Authors.of(poems, assignments, fold), k, seed)
+    return _drawn(_Authors.of(poems, fold), k, seed)
 
 
 def _drawn(authors: _Authors, k: int, seed: int) -> Sets:
@@ -167,54 +165,38 @@ def _chunks(poem_ids: Sequence[str], k: int, rng: random.Random) -> list[tuple[s
     return [tuple(order[i : i + k]) for i in range(0, len(order) - k + 1, k)]
 
 
-@dataclass(frozen=True)
-class OfSeveral:
-    """A detector on sets of k poems: metric -> estimate, and how many sets of each class."""
-
-    metrics: Mapping[str, Estimate]
-    n_human: int
-    n_llm: int
-    n_unscored: int
-
-
-def of_several(
-    values: Mapping[str, Floats],
-    poems: Mapping[str, Poem],
-    assignments: Mapping[str, Assignment],
-    k: int,
-    *,
-    resamples: int,
-    seed: int,
-) -> dict[str, OfSeveral]:
-    """Every detector on sets of k poems of the test fold.
-
-    The threshold is Youden's on sets of k of the train fold.
-
-    Args:
-        values: a detector's scores in the order of `poems`, NaN where there is none.
-    """
-    row_of = {poem_id: row for row, poem_id in enumerate(poems)}
-    authors = [_Authors.of(poems, assignments, fold) for fold in FOLDS]
-    times = DRAWS_OF_SETS if k > 1 else 1
-    drawn = []
-    for number in range(times):
-        train, test = (_drawn(of_fold, k, seed + number) for of_fold in authors)
-        draws = Draws.of(test.groups, -(-resamples // times), seed + number)
-        drawn.append((train, test, draws))
-    return {
-        detector: _pooled(
-            [
+def author_sets(evaluator: Evaluator) -> Iterator[Row]:
+    """Every detector on sets of k poems of the test fold, by a threshold from such of train."""
+    values = {d: evaluator.scores(d, evaluator.main) for d in evaluator.detectors}
+    authors = [_Authors.of(evaluator.poems, fold) for fold in FOLDS]
+    for k in SIZES:
+        drawn = _several_times(authors, k, evaluator)
+        for detector, scores in values.items():
+            assert scores is not None
+            results = [
                 measured(
-                    _scored(scores, train, row_of, draws),
-                    _scored(scores, test, row_of, draws),
+                    _scored(scores, train, evaluator.matrix.row_of, draws),
+                    _scored(scores, test, evaluator.matrix.row_of, draws),
                     draws,
                     f"train:sets of {k}",
                 )
                 for train, test, draws in drawn
             ]
-        )
-        for detector, scores in values.items()
-    }
+            yield _pooled(results, k, detector)
+
+
+def _several_times(
+    authors: Sequence[_Authors], k: int, evaluator: Evaluator
+) -> list[tuple[Sets, Sets, Draws]]:
+    """(sets of train, sets of test, resamples of the latter) of each draw of the sets."""
+    times = DRAWS_OF_SETS if k > 1 else 1
+    params = evaluator.params
+    found = []
+    for number in range(times):
+        train, test = (_drawn(of_fold, k, params.seed + number) for of_fold in authors)
+        draws = Draws.of(test.groups, -(-params.resamples // times), params.seed + number)
+        found.append((train, test, draws))
+    return found
 
 
 def _scored(values: Floats, sets: Sets, row_of: Mapping[str, int], draws: Draws) -> Scored:
@@ -222,24 +204,24 @@ def _scored(values: Floats, sets: Sets, row_of: Mapping[str, int], draws: Draws)
     means = np.array([values[[row_of[m] for m in members]].mean() for members in sets.members])
     finite = np.isfinite(means) if len(means) else np.zeros(0, np.bool_)
     columns = np.array([draws.column_of.get(group, -1) for group in sets.groups], np.intp)
-    labels = np.array(sets.labels, np.int_)
-    return Scored(labels[finite], means[finite], columns[finite], int((~finite).sum()))
+    labels = np.array(sets.labels, np.int_)[finite]
+    own = np.full(len(labels), np.nan)
+    return Scored(labels, means[finite], columns[finite], own, int((~finite).sum()))
 
 
-def _pooled(results: Sequence[CellResult]) -> OfSeveral:
+def _pooled(results: Sequence[CellResult], k: int, detector: str) -> Row:
     """Means over the draws of sets; the resamples of all of them make the interval."""
     found: dict[str, Estimate] = {}
     first = results[0]
     for metric in METRICS:
-        sampled = [r.sampled[metric] for r in results if metric in r.sampled]
-        if len(sampled) < len(results):
-            lacking = next(r for r in results if metric not in r.sampled)
+        lacking = next((r for r in results if metric not in r.sampled), None)
+        if lacking is not None:
             found[metric] = lacking.of(metric)
-            continue
-        pooled = Sampled(
-            float(np.mean([s.value for s in sampled])),
-            np.concatenate([s.resampled for s in sampled]),
-            next((s.uncovered for s in sampled if s.uncovered), ""),
-        )
-        found[metric] = first.told(metric, pooled)
-    return OfSeveral(found, first.n_human, first.n - first.n_human, first.n_unscored)
+        else:
+            found[metric] = first.told(metric, Sampled.pooled([r.sampled[metric] for r in results]))
+    facts = {
+        "n_human": first.n_human,
+        "n_llm": first.n - first.n_human,
+        "n_unscored": first.n_unscored,
+    }
+    return Row({"poems_a_set": str(k)}, detector, found, facts)
