@@ -249,7 +249,7 @@ def test_the_stage_writes_scores_statistics_and_metrics(project):
     statistics = read_statistics(project / "data/scores/zero_shot/statistics.parquet")
     assert len(statistics) == 13
     assert set(statistics["h0"].pairs) == {("small", "big")}
-    metrics = json.loads((project / "metrics/detection_zero_shot.json").read_text("utf-8"))
+    metrics = json.loads((project / paths_of("zero_shot_metrics")).read_text("utf-8"))
     assert set(metrics["scores"]) == set(DETECTORS)
     assert (metrics["scores"]["lrr"]["n_scored"], metrics["scores"]["lrr"]["n_unscored"]) == (12, 1)
     attacked = list(read_records(project / "data/scores/zero_shot/attacked.jsonl", DetectorScore))
