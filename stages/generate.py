@@ -2,7 +2,7 @@
 
 import sys
 
-from shiyan.config import PathsParams, load_models, load_params, read_params
+from shiyan.config import PathsParams, load_models, load_params
 from shiyan.generation import report, run
 from shiyan.generation.identities import identities
 from shiyan.jsonl import write_records
@@ -19,7 +19,7 @@ def main() -> None:
     write_records(paths.generated, made.poems)
     write_records(paths.replies, made.replies)
     write_records(paths.understandings, made.understandings)
-    known = load_models(list(read_params()["models"]))
+    known = load_models(work.params.models)
     behind = identities(made.poems, made.replies, known, work.chats)
     write_records(paths.generators, behind)
     metrics = report.metrics(work, made)
