@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from detector_fakes import halves, noisy, pairs, scored
 from omegaconf import OmegaConf
+from sections import section
 from shiyan.detectors.grid import Grid, Stored
 
 from shiyan.config import AttackParams, TrainRobertaParams
@@ -163,7 +164,7 @@ def test_networks_learn_in_lessons_only_where_asked_and_end_with_no_checkpoint(t
 
 def test_attacked_poems_are_scored_beside_the_others_and_change_no_other_score(tmp_path):
     poems = pairs(8)
-    chosen = AttackParams.model_validate({"names": ["line_breaks_removed"]})
+    chosen = section(AttackParams, "attacks", names=["line_breaks_removed"])
     attacked = attacked_poems(poems, halves(poems), chosen, {})
     plain, found = (
         train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path), items)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from detector_fakes import halves, pairs
+from sections import pretrained
 
 from shiyan.config import (
     ApiModelParams,
-    HubEncoderParams,
     LocalModelParams,
     LoraParams,
     NGramParams,
@@ -57,7 +57,7 @@ def params(encoder=TINY, **changes) -> TrainRobertaParams:
         ngram=NGramParams(shortest=1, longest=1),
         controls=(),
         threshold_folds=2,
-        resamples=50,
+        lessons="none",
         lora=LoraParams(**{**LORA, **changes}),
     )
 
@@ -217,9 +217,7 @@ def test_an_encoder_takes_an_adapter_too(tmp_path):
             max_position_embeddings=24,
         )
     ).save_pretrained(folder)
-    encoder = HubEncoderParams(
-        kind="hub", repository="hfl/chinese-roberta-wwm-ext", revision="main", path=str(folder)
-    )
+    encoder = pretrained(path=str(folder))
     classifier = lora_classifier(params(encoder, model=None, targets=("query", "value")), {})
     trained = {n for n, p in classifier.build(0).named_parameters() if p.requires_grad}
     assert any("query.lora_A" in name for name in trained)
