@@ -390,7 +390,7 @@ def test_failing_requests_in_a_row_end_the_run(tmp_path, waits, status):
 
 
 def test_a_hub_model_cannot_be_asked(tmp_path):
-    params = HubModelParams(kind="hub", repository="a/b", revision="main", family="f")
+    params = HubModelParams(kind="hub", repository="a/b", revision="c" * 40, family="f")
     with pytest.raises(UserError, match="hub model"):
         Chat("big", params, cache=WorkCache(tmp_path), at_once=1)
 

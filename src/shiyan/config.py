@@ -871,11 +871,14 @@ def model_of(name: str, values: Mapping[str, Any], where: str) -> AnyModelParams
     Raises:
         UserError: a key of it is wrong; names `where`.
     """
-    kinds = {"local": LocalModelParams, "hub": HubModelParams, "api": ApiModelParams}
+    kinds: dict[Any, type[AnyModelParams]] = {
+        "local": LocalModelParams,
+        "hub": HubModelParams,
+        "api": ApiModelParams,
+    }
     if (kind := values.get("kind")) not in kinds:
         raise UserError(f"{where}: the kind of {name} is {kind!r}; allowed are local, hub, api", 2)
-    found: AnyModelParams = validated(f"models.{name}", kinds[kind], dict(values), where)
-    return found
+    return validated(f"models.{name}", kinds[kind], dict(values), where)
 
 
 def validated(section: str, model: type[P], values: Any, where: str) -> P:
