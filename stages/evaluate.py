@@ -19,8 +19,9 @@ def main() -> None:
     matrix, made = stored_run(paths)
     evaluation = evaluate_scores(matrix, params, made)
     matrix.write(paths.score_matrix)
-    write_metrics(paths.detection_metrics, evaluation.as_metrics())
-    write_metrics(paths.detection_cells, evaluation.as_cells())
+    write_metrics(paths.detection_metrics, evaluation.as_metrics(), levels=4)
+    # A line a row: a table changed is a diff one can read.
+    write_metrics(paths.detection_cells, evaluation.as_cells(), levels=4)
     write_csv(paths.detection_roc, ROC_COLUMNS, evaluation.roc_rows)
     write_csv(paths.detection_distributions, DISTRIBUTION_COLUMNS, evaluation.distribution_rows)
     for notice in evaluation.notices:

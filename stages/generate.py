@@ -2,8 +2,9 @@
 
 import sys
 
-from shiyan.config import PathsParams, load_params
+from shiyan.config import PathsParams, load_models, load_params, read_params
 from shiyan.generation import report, run
+from shiyan.generation.identities import identities
 from shiyan.jsonl import write_records
 from shiyan.metrics import write_metrics
 from shiyan.planning import planned_generation
@@ -18,6 +19,9 @@ def main() -> None:
     write_records(paths.generated, made.poems)
     write_records(paths.replies, made.replies)
     write_records(paths.understandings, made.understandings)
+    known = load_models(list(read_params()["models"]))
+    behind = identities(made.poems, made.replies, known, work.chats)
+    write_records(paths.generators, behind)
     metrics = report.metrics(work, made)
     for sentence in report.told(metrics["without_poems"]):
         sys.stderr.write(f"notice: {sentence}\n")

@@ -33,10 +33,9 @@ def main() -> None:
     # Before anything is asked: what cannot be used would be found out after it was paid for.
     checked(ratings, {r.item_id: r for r in material.readings}, rubric)
     planned = plan(params, prompts, models, material)
-    budget = Budget(params.budget, "judge.budget")
+    budget = Budget(params.budget, "asking.judge.budget")
     judgments = judge(planned.tasks, params, models, WorkCache(), budget)
-    everyone = load_models(list(read_params()["models"]))
-    families = {name: model.family for name, model in everyone.items()}
+    families = read_params()["families"] | params.other_readers
     drawn = {"resamples": params.resamples, "seed": params.seed}
     found = Evaluation(judgments, material.readings, ratings, rubric, families, **drawn)
     for notice in [*planned.notices, *found.notices()]:

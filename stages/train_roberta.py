@@ -10,12 +10,14 @@ from shiyan.config import (
     load_models,
     load_params,
 )
+from shiyan.detectors import identity
 from shiyan.detectors.counts import fingerprint, score_counts
 from shiyan.detectors.finetune import CURVE_COLUMNS
-from shiyan.detectors.trained import train_detectors, train_lessons
+from shiyan.detectors.lessons import train_lessons
+from shiyan.detectors.trained import train_detectors
 from shiyan.jsonl import read_records, write_csv, write_records
 from shiyan.metrics import write_metrics
-from shiyan.records import Assignment, AttackedPoem, Poem
+from shiyan.records import Assignment, AttackedPoem, GeneratorIdentity, Poem
 from shiyan.stage import run_stage
 from shiyan.work import WorkCache
 
@@ -37,7 +39,9 @@ def main() -> None:
     write_records(paths.trained_lessons, lessons)
     write_records(paths.trained_attacked, trained.attacked)
     write_csv(paths.training_curves, CURVE_COLUMNS, map(asdict, trained.curve))
-    made = {**trained.made, "split_sha256": fingerprint(assignments)}
+    generators = read_records(paths.generators, GeneratorIdentity)
+    weights = identity.described(identity.of_trained(params, models), poems, generators)
+    made = {**trained.made, **weights, "split_sha256": fingerprint(assignments)}
     metrics = {
         "scores": score_counts(trained.scores),
         "reading": trained.reading,

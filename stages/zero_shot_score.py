@@ -1,5 +1,6 @@
 """Score every poem by every detector that needs no training."""
 
+import sys
 from itertools import chain
 
 from shiyan.config import (
@@ -9,11 +10,12 @@ from shiyan.config import (
     load_models,
     load_params,
 )
+from shiyan.detectors import identity, memorisation
 from shiyan.detectors.counts import fingerprint, score_counts
-from shiyan.detectors.untrained import score_untrained
+from shiyan.detectors.untrained import named, score_untrained, weights_of
 from shiyan.jsonl import read_records, write_records
 from shiyan.metrics import write_metrics
-from shiyan.records import Assignment, AttackedPoem, Poem
+from shiyan.records import Assignment, AttackedPoem, GeneratorIdentity, Poem
 from shiyan.stage import run_stage
 from shiyan.token_statistics import write_statistics
 from shiyan.work import WorkCache
@@ -26,14 +28,28 @@ def main() -> None:
     both = chain.from_iterable(read_records(p, Poem) for p in (paths.poems, paths.generated))
     poems = {poem.poem_id: poem for poem in both}
     assignments = {a.poem_id: a for a in read_records(paths.splits, Assignment)}
-    models = load_models(params.asked.models if params.asked else ())
+    models = load_models(named(params))
+    generators = list(read_records(paths.generators, GeneratorIdentity))
     attacked = list(read_records(paths.attacked, AttackedPoem))
     found = score_untrained(poems, assignments, params, models, texts, WorkCache(), attacked)
     write_statistics(paths.statistics, found.statistics)
     write_records(paths.zero_shot_scores, found.scores)
     write_records(paths.zero_shot_attacked, found.attacked)
-    made = {**found.made, "split_sha256": fingerprint(assignments)}
-    write_metrics(paths.zero_shot_metrics, {"scores": score_counts(found.scores), "made": made})
+    write_records(paths.memorisation, found.memorised)
+    notices = memorisation.told(found.memorised)
+    metrics = {
+        "scores": score_counts(found.scores),
+        "memorisation": memorisation.counted(found.memorised, poems),
+        "notices": notices,
+        "made": {
+            **found.made,
+            **identity.described(weights_of(params, models), poems, generators),
+            "split_sha256": fingerprint(assignments),
+        },
+    }
+    write_metrics(paths.zero_shot_metrics, metrics)
+    for notice in notices:
+        sys.stderr.write(f"notice: {notice}\n")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,11 @@
 import random
 from collections.abc import Mapping
 
+from shiyan.config import EvaluateParams
+from shiyan.detectors.evaluation.evaluate import Evaluation, evaluate_scores
+from shiyan.detectors.evaluation.evaluator import Evaluator
+from shiyan.detectors.evaluation.matrix import ScoreMatrix
+from shiyan.detectors.evaluation.poems import evaluated_poems, with_attacked
 from shiyan.families import family_of
 from shiyan.records import Assignment, DetectorScore, Generation, Poem
 
@@ -72,3 +77,29 @@ def noisy(poems: Mapping[str, Poem], effect: float, seed: int = 0) -> dict[str, 
     """A score that is `effect` higher for an LLM's poem, with normal noise."""
     rng = random.Random(seed)
     return {p.poem_id: effect * p.label + rng.gauss(0, 1) for p in poems.values()}
+
+
+def evaluate_params(resamples: int = 100, seed: int = 0) -> EvaluateParams:
+    return EvaluateParams(
+        resamples=resamples, seed=seed, fusion_folds=5, copy_share=0.3, fewest_lines=3
+    )
+
+
+def matrix_of(poems, untrained=(), trained=(), folds=None, memorised=()) -> ScoreMatrix:
+    """Scores of poems by detectors without and with training; attacked ones get their rows."""
+    untrained, trained = list(untrained), list(trained)
+    attacked = dict.fromkeys((s.poem_id, s.attack) for s in (*untrained, *trained) if s.attack)
+    rows = with_attacked(evaluated_poems(poems, folds or halves(poems), memorised), attacked)
+    return ScoreMatrix.of(rows, untrained, trained)
+
+
+def evaluator_of(
+    poems, untrained=(), trained=(), folds=None, resamples=50, seed=0, memorised=()
+) -> Evaluator:
+    matrix = matrix_of(poems, untrained, trained, folds, memorised)
+    return Evaluator(matrix, evaluate_params(resamples, seed))
+
+
+def evaluated(poems, untrained=(), trained=(), folds=None, resamples=100, seed=0) -> Evaluation:
+    matrix = matrix_of(poems, untrained, trained, folds)
+    return evaluate_scores(matrix, evaluate_params(resamples, seed), {})

@@ -13,6 +13,7 @@ from shiyan import composition
 from shiyan.cli import dispatch
 from shiyan.config import AllParams, TrackParams, load_models, load_params, read_params, validated
 from shiyan.errors import UserError
+from shiyan.selection import conf_model, known_models
 from shiyan.stage import exit_code_of, with_note
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,8 +61,13 @@ def all_text_of(experiment: str) -> str:
 
 
 def test_every_model_of_the_folder_is_known_under_its_file_name():
-    files = {path.stem for path in (ROOT / "conf/model").glob("*.yaml")}
-    assert set(composed().models) == files
+    names = known_models(ROOT / "conf")
+    assert {"gpt-4o", "qwen2.5-3b", "qwen2.5-coder-0.5b"} < set(names)
+    kinds = {name: conf_model(name, ROOT / "conf").kind for name in names}
+    assert kinds["qwen2.5-3b"] == "hub"
+    # No other file of conf/ names one by another name.
+    with pytest.raises(UserError, match=r"there is no conf/model/gpt-5\.yaml; conf/model/ holds"):
+        conf_model("gpt-5", ROOT / "conf")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +83,7 @@ def test_every_model_of_the_folder_is_known_under_its_file_name():
         ("train_roberta.ngram.shortest=9", r"shortest \(9\) is above longest \(4\)"),
         ("experiment=no_such", "experiment/no_such"),
         ("train_roberta.seed=-5", "'train_roberta.seed' is -5: .*greater than or equal to 0"),
-        ("zero_shot_score.seed=4294967296", "'zero_shot_score.seed' is 4294967296: .*less than"),
+        ("evaluate.seed=4294967296", "'evaluate.seed' is 4294967296: .*less than"),
         ("generate.seed=-1", "'generate.seed' is -1"),
         ("judge.seed=-1", "'judge.seed' is -1"),
         ("eval_ci.seed=-1", "'eval_ci.seed' is -1"),
@@ -90,6 +96,17 @@ def test_every_model_of_the_folder_is_known_under_its_file_name():
         ),
         ('collect.ratings="~/r.jsonl"', "collect.ratings.*begins with ~"),
         ("zero_shot_score.min_tokens=2000", r"min_tokens \(2000\) is above max_tokens"),
+        (
+            "+generate.budget=5",
+            r"generate\.budget decides no result, .* set asking\.generate\.budget",
+        ),
+        ("generate.budget=5", r"did you mean asking\.generate\.budget\?"),
+        ("asking.judge.budget=-1", r"'asking\.judge\.budget' is -1"),
+        ("+asking.judge.seed=1", r"unknown key 'asking\.judge\.seed'"),
+        (
+            "+models.gpt-4o.prise=1",
+            r"conf/model/gpt-4o\.yaml: models\.gpt-4o: unknown key 'prise'; allowed are base_url,",
+        ),
     ],
 )
 def test_a_wrong_override_is_one_sentence(override, message):
@@ -150,7 +167,7 @@ def test_a_spoilt_file_of_conf_is_named_in_one_sentence(project, spoilt):
 def test_a_cut_params_file_is_no_list_of_overrides(project, option):
     text = Path("params.yaml").read_text(encoding="utf-8")
     Path("params.yaml").write_text(text[: text.index("\ngenerate:") + 1], encoding="utf-8")
-    with pytest.raises(UserError, match=r"no section generate, .*judge.*was it cut\?"):
+    with pytest.raises(UserError, match=r"no section .*generate, .*judge.*was it cut\?"):
         dispatch(["compose", option])
 
 
@@ -175,8 +192,8 @@ def test_chinese_punctuation_in_an_override_is_answered_with_the_quoted_form():
 def test_models_are_found_by_name_and_an_unknown_one_lists_the_known():
     found = load_models(["qwen2.5-coder-0.5b", "qwen2.5-coder-0.5b"], ROOT / "params.yaml")
     assert list(found) == ["qwen2.5-coder-0.5b"]
-    with pytest.raises(UserError, match=r"no model 'gpt-5'.*qwen2\.5-coder-0\.5b"):
-        load_models(["gpt-5"], ROOT / "params.yaml")
+    with pytest.raises(UserError, match=r"no role names the model 'gpt-4o'.*qwen2\.5-coder-0\.5b"):
+        load_models(["gpt-4o"], ROOT / "params.yaml")
 
 
 @pytest.mark.parametrize(

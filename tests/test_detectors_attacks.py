@@ -20,7 +20,6 @@ from shiyan.detectors.attacks import (
     line_breaks_moved,
     line_breaks_removed,
     paraphrased,
-    punctuation_removed,
     traditional_and_back,
     unmet_prompts,
     victims_of,
@@ -57,10 +56,6 @@ def test_moved_line_breaks_of_the_shortest_texts(text):
     moved = line_breaks_moved(text, random.Random(0))
     assert characters(moved) == characters(text)
     assert len(stanzas(moved)) == len(stanzas(text))
-
-
-def test_punctuation_goes_and_a_mark_inside_a_line_leaves_a_blank():
-    assert punctuation_removed("灯亮，风起。\n《夜》") == "灯亮 风起\n夜"
 
 
 def test_traditional_and_back():

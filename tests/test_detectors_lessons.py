@@ -2,17 +2,19 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
-from detector_fakes import halves, noisy, pairs, scored
+from detector_fakes import evaluator_of, halves, noisy, pairs, scored
 from omegaconf import OmegaConf
-from shiyan.detectors.grid import Grid, Stored
 
-from shiyan.config import AttackParams, TrainRobertaParams
+from shiyan.config import AttackParams, LessonKind, TrainRobertaParams
 from shiyan.detectors import surface, trained
 from shiyan.detectors.attacks import attacked_poems
+from shiyan.detectors.evaluation.poems import evaluated_poems
+from shiyan.detectors.lessons import lessons_of, planned_trainings, train_lessons
 from shiyan.detectors.protocol import Protocol
-from shiyan.detectors.trained import train_detectors, train_lessons
+from shiyan.detectors.trained import train_detectors
 from shiyan.errors import UserError
 from shiyan.work import WorkCache
 
@@ -21,14 +23,22 @@ pytestmark = pytest.mark.training
 ROOT = Path(__file__).resolve().parent.parent
 
 
+KINDS = get_args(LessonKind)
+
+
+def of(controls=(), networks=(), network_folds=2) -> dict:
+    """`train_roberta.lessons`."""
+    return {"controls": controls, "networks": networks, "network_folds": network_folds}
+
+
 def params(**changes) -> TrainRobertaParams:
     values = OmegaConf.to_container(OmegaConf.load(ROOT / "params.yaml").train_roberta)
     small = {
         "encoder": {"kind": "scratch", "layers": 1, "hidden": 16, "heads": 2},
         "epochs": 1,
-        "threshold_folds": 2,
+        "folds": 2,
         "controls": ["layout_only"],
-        "lessons": "controls",
+        "lessons": of(controls=KINDS),
     }
     return TrainRobertaParams.model_validate(values | small | changes)
 
@@ -40,7 +50,7 @@ def learnt(poems, folder, **changes):
 def test_every_lessons_poems_are_scored_by_every_control(tmp_path):
     poems = pairs(8, prompts=("P1", "P2"), generators=("a", "b"))
     found = learnt(poems, tmp_path)
-    lessons = Protocol.of(poems, halves(poems)).lessons
+    lessons = Protocol.of(evaluated_poems(poems, halves(poems))).lessons
     assert {s.setting for s in found} == lessons.keys()
     for name, lesson in lessons.items():
         of_lesson = [s for s in found if s.setting == name]
@@ -65,8 +75,11 @@ def test_a_lesson_is_learnt_from_its_own_poems_alone(tmp_path, monkeypatch):
 
     monkeypatch.setattr(surface, "learner", watched)
     learnt(poems, tmp_path, controls=[])
-    lessons = Protocol.of(poems, halves(poems)).lessons
-    assert set(learnt_from["all"]) == {frozenset(lesson.train) for lesson in lessons.values()}
+    lessons = Protocol.of(evaluated_poems(poems, halves(poems))).lessons
+    both = zip(learnt_from["fold 1"], learnt_from["fold 2"], strict=True)
+    assert {one | other for one, other in both} == {
+        frozenset(lesson.train) for lesson in lessons.values()
+    }
 
 
 def test_a_finished_lesson_is_not_learnt_again(tmp_path, monkeypatch):
@@ -81,7 +94,7 @@ def test_a_finished_lesson_is_not_learnt_again(tmp_path, monkeypatch):
 def test_scores_of_another_model_of_the_same_name_are_not_taken_for_its_own(tmp_path, monkeypatch):
     """A revision in conf/model, or other files in the same folder, leave the params as they are."""
     poems = pairs(6)
-    first = learnt(poems, tmp_path, lessons="all", controls=[])
+    first = learnt(poems, tmp_path, lessons=of(KINDS, KINDS), controls=[])
     plain = trained.classifier_factory
 
     def other(*arguments):
@@ -91,7 +104,7 @@ def test_scores_of_another_model_of_the_same_name_are_not_taken_for_its_own(tmp_
         )
 
     monkeypatch.setattr(trained, "classifier_factory", other)
-    second = learnt(poems, tmp_path, lessons="all", controls=[])
+    second = learnt(poems, tmp_path, lessons=of(KINDS, KINDS), controls=[])
     scores = [
         {s.poem_id: s.score for s in found if s.detector == "roberta_from_scratch"}
         for found in (first, second)
@@ -102,7 +115,7 @@ def test_scores_of_another_model_of_the_same_name_are_not_taken_for_its_own(tmp_
 def test_scores_of_a_lesson_are_read_where_the_stage_left_no_others(tmp_path):
     poems = pairs(8)
     found = learnt(poems, tmp_path, controls=[])
-    grid = Grid(poems, halves(poems), Stored((), (), found), resamples=20, seed=0)
+    grid = evaluator_of(poems, (), found)
     settings = grid.protocol.of_kind("in_domain")
     assert all(grid.cell("char_ngrams", setting) is not None for setting in settings)
 
@@ -130,12 +143,12 @@ def test_a_score_that_stands_twice_is_refused():
     poems = pairs(4)
     scores = scored(poems, "d", noisy(poems, 1.0))
     with pytest.raises(UserError, match="twice"):
-        Grid(poems, halves(poems), Stored([*scores, scores[0]], ()), resamples=20, seed=0)
+        evaluator_of(poems, [*scores, scores[0]])
 
 
 def test_no_lessons_are_learnt_by_default(tmp_path):
     committed = OmegaConf.load(ROOT / "params.yaml").train_roberta.lessons
-    assert learnt(pairs(4), tmp_path, lessons=committed) == []
+    assert learnt(pairs(4), tmp_path, lessons=OmegaConf.to_container(committed)) == []
 
 
 def test_a_lesson_that_lacks_a_class_leaves_its_detectors_without_a_score(tmp_path):
@@ -145,7 +158,7 @@ def test_a_lesson_that_lacks_a_class_leaves_its_detectors_without_a_score(tmp_pa
     found = [s for s in learnt(poems, tmp_path) if s.setting == "D2"]
     assert {s.score for s in found} == {None}
     assert all("train fold: one class (human" in s.unscored_reason for s in found)
-    grid = Grid(poems, halves(poems), Stored((), (), found), resamples=20, seed=0)
+    grid = evaluator_of(poems, (), found)
     setting = next(s for s in grid.protocol.of_kind("in_domain") if s.lesson == "D2")
     estimate = grid.cell("char_ngrams", setting).of("auroc")
     assert (estimate.value, estimate.n, estimate.n_unscored) == (None, 0, 8)
@@ -154,11 +167,11 @@ def test_a_lesson_that_lacks_a_class_leaves_its_detectors_without_a_score(tmp_pa
 
 def test_networks_learn_in_lessons_only_where_asked_and_end_with_no_checkpoint(tmp_path):
     poems = pairs(6)
-    found = learnt(poems, tmp_path, lessons="all", controls=[])
+    found = learnt(poems, tmp_path, lessons=of(KINDS, KINDS), controls=[])
     assert {s.detector for s in found} == {"char_ngrams", "roberta_from_scratch"}
     assert all(s.score is not None for s in found)
     assert [path for path in tmp_path.rglob("training/*/*") if path.is_file()] == []
-    assert learnt(poems, tmp_path, lessons="all", controls=[]) == found
+    assert learnt(poems, tmp_path, lessons=of(KINDS, KINDS), controls=[]) == found
 
 
 def test_attacked_poems_are_scored_beside_the_others_and_change_no_other_score(tmp_path):
@@ -188,11 +201,76 @@ def test_all_scores_equal_and_all_unscored_are_reasons_in_every_setting():
     silent = scored(poems, "silent", dict.fromkeys(poems))
     nan = scored(poems, "nan", dict.fromkeys(poems, float("nan")))
     good = scored(poems, "good", noisy(poems, 2.0))
-    stored = Stored([*equal, *silent, *nan, *good], ())
-    grid = Grid(poems, halves(poems), stored, resamples=20, seed=0)
+    grid = evaluator_of(poems, [*equal, *silent, *nan, *good])
     for setting in grid.protocol.settings:
         for detector, reason in (("equal", "equal"), ("silent", "no scored"), ("nan", "no scored")):
             found = grid.cell(detector, setting).of("auroc")
             assert found.value is None
             assert reason in found.reason
         assert grid.cell("good", setting).of("auroc").value is not None
+
+
+def test_controls_and_networks_learn_in_the_kinds_of_lessons_that_are_named(tmp_path):
+    poems = pairs(6, prompts=("P1", "P2"), generators=("a", "b"))
+    chosen = of(["generator"], ["in_domain"], 1)
+    found = learnt(poems, tmp_path, lessons=chosen, controls=[])
+    lessons: dict[str, set[str]] = {}
+    for score in found:
+        lessons.setdefault(score.detector, set()).add(score.setting)
+    protocol = Protocol.of(evaluated_poems(poems, halves(poems)))
+    assert lessons["char_ngrams"] == lessons_of(protocol, ["generator"]).keys() == {"a", "b"}
+    in_domain = {setting.lesson for setting in protocol.of_kind("in_domain")}
+    assert lessons["roberta_from_scratch"] == in_domain > {"D1", "D2", "a"}
+    of_network = [s for s in found if s.detector == "roberta_from_scratch"]
+    train = {s.setting: s for s in of_network if s.score is None}
+    assert all(s.unscored_reason.startswith("folds: 1") for s in train.values())
+    assert {s.own_label for s in of_network if s.score is not None} <= {0, 1}
+
+
+def paper(**changes) -> TrainRobertaParams:
+    values = OmegaConf.to_container(
+        OmegaConf.load(ROOT / "conf/train_roberta/chinese_roberta.yaml")
+    )
+    return TrainRobertaParams.model_validate(values | {"text": "body"} | changes)
+
+
+def test_the_papers_tables_take_one_training_a_cell(tmp_path):
+    """52 of one prompt of one LLM (Tables 2 and 3) and 3 of merged prompts (Table 4)."""
+    prompts = tuple(f"P{i}" for i in range(1, 14))
+    poems = pairs(8, prompts, generators=("a", "b", "c", "d"))
+    (network,) = planned_trainings(poems, halves(poems), paper(), WorkCache(tmp_path))
+    assert network.trainings == paper().folds + 55
+    lessons = lessons_of(
+        Protocol.of(evaluated_poems(poems, halves(poems))), paper().lessons.networks
+    )
+    assert {"a/D1", "d/D13", "D2+4+5", "D6-8", "D10-13"} < lessons.keys()
+    assert not lessons.keys() & {"all", "a", "D1", "a/D6-8"}
+    # Up-sampled: 4 human poems count as 4 LLM poems of a cell, 16, 12 or 12 of a merge's LLMs.
+    of_whole = 2 * 4 * 13 * 4 * (paper().folds - 1)
+    assert network.passes == paper().epochs * (of_whole + 52 * 8 + 2 * 4 * 4 * (3 + 3 + 4))
+
+
+def test_of_one_generator_single_prompts_are_those_of_all():
+    poems = pairs(4, ("P1", "P2"))
+    lessons = lessons_of(Protocol.of(evaluated_poems(poems, halves(poems))), ["single_prompt"])
+    assert set(lessons) == {"D1", "D2"}
+
+
+def test_a_plan_counts_the_poems_of_every_epoch(tmp_path):
+    poems = pairs(8)
+    chosen = paper(balance="class_weights", folds=4, epochs=3, lessons=of())
+    (network,) = planned_trainings(poems, halves(poems), chosen, WorkCache(tmp_path))
+    assert (network.trainings, network.passes) == (4, 3 * 3 * 8)
+    once = paper(balance="class_weights", folds=1, epochs=3, lessons=of())
+    (network,) = planned_trainings(poems, halves(poems), once, WorkCache(tmp_path))
+    assert (network.trainings, network.passes) == (1, 3 * 8)
+
+
+def test_a_training_leaves_its_speed_for_the_next_plan(tmp_path):
+    poems = pairs(6)
+    small = params(controls=[], lessons=of())
+    (before,) = planned_trainings(poems, halves(poems), small, WorkCache(tmp_path))
+    assert before.minutes is None
+    train_detectors(poems, halves(poems), small, {}, WorkCache(tmp_path))
+    (after,) = planned_trainings(poems, halves(poems), small, WorkCache(tmp_path))
+    assert after.minutes > 0

@@ -56,7 +56,12 @@ def params(encoder=TINY, **changes) -> TrainRobertaParams:
         seed=0,
         ngram=NGramParams(shortest=1, longest=1),
         controls=(),
-        threshold_folds=2,
+        folds=2,
+        evaluate_every=None,
+        patience=None,
+        dtype="float32",
+        text="body",
+        lessons={"controls": (), "networks": (), "network_folds": 2},
         resamples=50,
         lora=LoraParams(**{**LORA, **changes}),
     )
@@ -190,9 +195,10 @@ def test_an_adapter_is_one_more_detector_and_is_kept_small(causal, tmp_path):
     assert made["model"].startswith(
         "LoRA (rank 2, alpha 4, float32, head from zeros) on qwen2 sha256:"
     )
-    assert (made["epochs"], made["optimizer_steps"]) == (2, 2)
+    assert made["epochs"] == 2
+    assert made["optimizer_steps"] == {"fold_1": 2, "fold_2": 2}
     trained.save(tmp_path / "models")
-    folder = tmp_path / "models/lora_tiny"
+    folder = tmp_path / "models/lora_tiny/fold_2"
     assert (folder / "adapter_model.safetensors").stat().st_size < 100_000
     saved = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
     assert saved["base_model_name_or_path"] == "tiny"

@@ -26,7 +26,9 @@ from shiyan.detectors.roberta import (
     pretrained_encoder,
     quiet_transformers,
     scratch_encoder,
+    working_dtype,
 )
+from shiyan.detectors.surface import LinearNGrams
 from shiyan.detectors.trained import train_detectors
 from shiyan.errors import UserError
 from shiyan.work import WorkCache
@@ -56,7 +58,8 @@ LABELS = np.array([0, 0, 0, 1, 1, 1, 1])
 
 
 def tiny(max_tokens: int = 16):
-    return scratch_encoder(TINY, TEXTS, max_tokens)
+    # Twice, or a character of one text alone would be unknown.
+    return scratch_encoder(TINY, TEXTS * 2, max_tokens)
 
 
 def trained_by(recipe: Recipe, checkpoint: Checkpoint, watch=lambda point: None):
@@ -85,7 +88,7 @@ def undisturbed(tmp_path_factory):
 
 
 def test_a_token_a_character_and_a_line_break_is_one():
-    classifier = scratch_encoder(TINY, ["山\n水", "<s>"], 16)
+    classifier = scratch_encoder(TINY, ["山\n水", "<s>"] * 2, 16)
     encoding = classifier.encode("山\n\n水")
     tokens = classifier.tokenizer.convert_ids_to_tokens(list(encoding.ids))
     assert tokens == ["<s>", "山", "\n", "\n", "水", "</s>"]
@@ -93,7 +96,7 @@ def test_a_token_a_character_and_a_line_break_is_one():
 
 
 def test_a_special_token_in_a_poem_is_text():
-    classifier = scratch_encoder(TINY, ["山<s>水"], 16)
+    classifier = scratch_encoder(TINY, ["山<s>水"] * 2, 16)
     tokens = classifier.tokenizer.convert_ids_to_tokens(list(classifier.encode("<s>山").ids))
     assert tokens == ["<s>", "<", "s", ">", "山", "</s>"]
 
@@ -103,9 +106,10 @@ def test_characters_outside_the_train_fold_are_unknown_and_their_share_is_told()
     assert tiny().encode("山水").unknown_share == 0
 
 
-def test_with_enough_poems_a_character_of_one_poem_is_unknown():
+@pytest.mark.parametrize("n", [2, 19, 40])
+def test_a_character_of_one_poem_is_unknown_however_many_poems_there_are(n):
     """So that `<unk>` is learnt, and no rare character betrays its poem."""
-    classifier = scratch_encoder(TINY, ["山水"] * 19 + ["山龘"], 16)
+    classifier = scratch_encoder(TINY, ["山水"] * n + ["山龘"], 16)
     assert classifier.encode("山水龘").unknown_share == pytest.approx(1 / 3)
 
 
@@ -421,7 +425,12 @@ def params(encoder=TINY, **changes) -> TrainRobertaParams:
         "seed": 0,
         "ngram": NGramParams(shortest=1, longest=2),
         "controls": ("length_only",),
-        "threshold_folds": 2,
+        "folds": 2,
+        "evaluate_every": None,
+        "patience": None,
+        "dtype": "float32",
+        "text": "body",
+        "lessons": {"controls": (), "networks": (), "network_folds": 2},
         "resamples": 50,
     }
     return TrainRobertaParams(**{**values, **changes})
@@ -444,36 +453,62 @@ def test_every_poem_gets_a_score_or_a_reason_from_every_detector(tmp_path):
     assert trained.reading["roberta_tiny"]["test"]["LLM"]["n_cut"] >= 1
     assert any("first 20 tokens" in notice for notice in trained.notices)
     assert trained.made["n_train_human"] == trained.made["n_train_LLM"] == 4
-    assert trained.made["networks"]["roberta_tiny"]["optimizer_steps"] == 2
+    assert trained.made["networks"]["roberta_tiny"]["optimizer_steps"] == {"fold_1": 2, "fold_2": 2}
     trained.save(tmp_path / "models")
     files = {
         p.relative_to(tmp_path / "models").as_posix() for p in (tmp_path / "models").rglob("*")
     }
-    assert "roberta_tiny/model.safetensors" in files
+    assert {f"roberta_tiny/fold_{k}/model.safetensors" for k in (1, 2)} <= files
     assert not [f for f in files if f.endswith((".bin", ".pkl", ".pt", ".joblib"))]
     trained.forget_checkpoints()
     assert not [p for p in (tmp_path / "work" / "training").rglob("*") if p.is_file()]
 
 
-def test_a_saved_network_scores_as_before(tmp_path):
+def test_the_mean_of_the_saved_and_aligned_fold_models_is_a_test_poems_score(tmp_path):
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     poems = pairs(6)
     trained = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path / "work"))
     trained.save(tmp_path / "models")
-    folder = tmp_path / "models/roberta_tiny"
-    model = AutoModelForSequenceClassification.from_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    kept = trained.networks["roberta_tiny"].classifier
-    for text in ("山水\n云", "梦心龘"):
-        assert tokenizer(text)["input_ids"] == list(kept.encode(text).ids)
-    encodings = [kept.encode(poem.text) for poem in poems.values()]
+    made = json.loads((tmp_path / "models/made.json").read_text(encoding="utf-8"))
+    test = [p for p, a in halves(poems).items() if a.fold == "test"]
+    aligned, raw = [], []
+    for fold, alignment in made["alignments"]["roberta_tiny"].items():
+        folder = tmp_path / "models/roberta_tiny" / fold
+        model = AutoModelForSequenceClassification.from_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        kept = trained.networks["roberta_tiny"][fold.replace("_", " ")].classifier
+        for text in ("山水\n云", "梦心龘"):
+            assert tokenizer(text)["input_ids"] == list(kept.encode(text).ids)
+        encodings = [kept.encode(poems[p].text) for p in test]
+        own = finetune.encoded_scores(model, kept, encodings)
+        raw.append(own)
+        aligned.append((own - alignment["median"]) / alignment["spread"])
+        assert model.config.id2label == {0: "human", 1: "LLM"}
+    assert len(aligned) == 2
+    scores = {s.poem_id: s for s in trained.scores if s.detector == "roberta_tiny"}
     np.testing.assert_allclose(
-        finetune.encoded_scores(model, kept, encodings),
-        finetune.encoded_scores(trained.networks["roberta_tiny"].model, kept, encodings),
-        atol=1e-6,
+        [scores[p].score for p in test], np.mean(aligned, axis=0), rtol=1e-3, atol=1e-3
     )
-    assert model.config.id2label == {0: "human", 1: "LLM"}
+    labels = [int(value >= 0) for value in np.mean(raw, axis=0)]
+    assert [scores[p].own_label for p in test] == labels
+
+
+def test_saved_surface_models_and_their_alignments_are_the_detector_too(tmp_path):
+    poems = pairs(6)
+    trained = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path / "work"))
+    trained.save(tmp_path / "models")
+    made = json.loads((tmp_path / "models/made.json").read_text(encoding="utf-8"))
+    scores = {s.poem_id: s.score for s in trained.scores if s.detector == "char_ngrams"}
+    aligned = []
+    for fold, alignment in made["alignments"]["char_ngrams"].items():
+        own = LinearNGrams.load(tmp_path / "models/char_ngrams" / f"{fold}.json")
+        raw = own.scores([poem.text for poem in poems.values()])
+        aligned.append((raw - alignment["median"]) / alignment["spread"])
+    found = dict(zip(poems, np.mean(aligned, axis=0), strict=True))
+    for poem_id, assignment in halves(poems).items():
+        if assignment.fold == "test":
+            assert scores[poem_id] == pytest.approx(found[poem_id], abs=1e-6)
 
 
 def test_a_second_run_asks_nothing_again_and_gives_the_same_scores(tmp_path, monkeypatch):
@@ -521,11 +556,125 @@ def test_a_network_that_diverged_scores_nothing_and_is_named(tmp_path):
 def test_one_group_of_train_poems_is_not_said_to_be_cross_fitted(tmp_path):
     poems = pairs(2)
     trained = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path))
-    assert trained.made["train_scores"].startswith("none: cross-fitting needs two groups")
-    assert any("2 poems have no score: rest of the train fold" in n for n in trained.notices)
+    assert trained.made["cross_fitting"].startswith("none: cross-fitting needs two groups")
+    assert any("not trained, rest of the train fold" in n for n in trained.notices)
     poems = pairs(4)
     trained = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path))
-    assert trained.made["train_scores"] == "cross-fitted over 2 parts of whole groups"
+    assert trained.made["cross_fitting"].startswith("mean of 2 models")
+
+
+def test_one_fold_is_one_model_with_own_labels_and_no_score_of_a_train_poem(tmp_path):
+    poems = pairs(6)
+    one = params(folds=1, patience=1)
+    trained = train_detectors(poems, halves(poems), one, {}, WorkCache(tmp_path / "work"))
+    folds = halves(poems)
+    for score in trained.scores:
+        if folds[score.poem_id].fold == "train":
+            assert (score.score, score.own_label) == (None, None)
+            assert score.unscored_reason.startswith("folds: 1")
+        else:
+            border = 0.0
+            assert score.own_label == int(score.score >= border)
+    assert {point.part for point in trained.curve} == {"train"}
+    assert trained.alignments["roberta_tiny"] == {"all": None}
+    trained.save(tmp_path / "models")
+    assert (tmp_path / "models/roberta_tiny/all/model.safetensors").exists()
+
+
+# --- the weights that are kept ----------------------------------------------------------------
+
+
+def overfitted(folder: Path, recipe: Recipe, watch=lambda point: None, seconds=0.0):
+    """Trained on labels of which the held-out ones are the opposite: each step makes it worse."""
+    classifier = tiny()
+    train = Sample.of(classifier, TEXTS, LABELS)
+    held_out = Sample.of(classifier, TEXTS, 1 - LABELS)
+    checkpoint = checkpoint_in(folder, seconds)
+    model, points = fine_tune(
+        classifier, train, recipe, checkpoint, name=("d", "1"), held_out=held_out, watch=watch
+    )
+    return model, points, (classifier, held_out)
+
+
+def test_the_weights_of_the_lowest_held_out_loss_are_kept(tmp_path):
+    model, points, (classifier, held_out) = overfitted(tmp_path, replace(RECIPE, epochs=6))
+    losses = [point.loss for point in points if point.part == "held_out"]
+    assert len(losses) == 6
+    assert losses[-1] > min(losses)
+    scores = finetune.encoded_scores(model, classifier, held_out.encodings)
+    each = np.logaddexp(0, np.where(held_out.labels == 1, -scores, scores))
+    by_class = [each[held_out.labels == label].mean() for label in (0, 1)]
+    assert np.mean(by_class) == pytest.approx(min(losses), abs=1e-5)
+
+
+@pytest.mark.parametrize(("every", "steps"), [(1, [1, 2, 3, 4]), (3, [3, 4]), (None, [2, 4])])
+def test_the_held_out_loss_is_looked_at_as_often_as_said_and_at_the_end(every, steps, tmp_path):
+    _, points, _ = overfitted(tmp_path, replace(RECIPE, evaluate_every=every))
+    assert [point.step for point in points if point.part == "held_out"] == steps
+
+
+def test_patience_ends_a_training_that_gets_worse(tmp_path):
+    recipe = replace(RECIPE, epochs=20, patience=2)
+    _, points, _ = overfitted(tmp_path, recipe)
+    losses = [point.loss for point in points if point.part == "held_out"]
+    assert len(losses) - 1 - int(np.argmin(losses)) == 2
+    assert len(losses) < 20
+
+
+@pytest.mark.parametrize("killed_after", [1, 3, 5, 6])
+def test_killed_before_or_after_the_best_step_it_keeps_the_same_weights(killed_after, tmp_path):
+    recipe = replace(RECIPE, epochs=8, evaluate_every=1, patience=4)
+
+    class Kill(BaseException):
+        pass
+
+    def stop(point: CurvePoint) -> None:
+        if point.step == killed_after and point.part == "held_out":
+            raise Kill
+
+    whole, points, _ = overfitted(tmp_path / "whole", recipe)
+    if any(point.step == killed_after for point in points):
+        with pytest.raises(Kill):
+            overfitted(tmp_path / "killed", recipe, stop)
+    model, again, _ = overfitted(tmp_path / "killed", recipe)
+    assert same_weights(model, whole)
+    assert again == points
+
+
+# --- bfloat16 ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cuda", "cpu", "wanted", "found"),
+    [
+        (None, {"amx_bf16": True}, "auto", "bfloat16"),
+        (None, {"avx512_bf16": True}, "auto", "bfloat16"),
+        (None, {"avx2": True}, "auto", "float32"),
+        (None, {}, "bfloat16", "bfloat16"),
+        (None, {"amx_bf16": True}, "float32", "float32"),
+        (True, {}, "auto", "bfloat16"),
+        (False, {"amx_bf16": True}, "auto", "float32"),
+    ],
+)
+def test_bfloat16_is_taken_where_the_machine_is_made_for_it(monkeypatch, cuda, cpu, wanted, found):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda is not None)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: cuda)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: cpu)
+    assert working_dtype(wanted) == found
+
+
+def test_an_encoder_trained_in_bfloat16_is_near_and_is_read_in_float32(bert, tmp_path):
+    scores = {}
+    for dtype in ("float32", "bfloat16"):
+        classifier = replace(pretrained_encoder(bert[0], "x", 12), dtype=dtype)
+        sample = Sample.of(classifier, ["山水", "云", "梦心", "光"], np.array([0, 0, 1, 1]))
+        checkpoint = Checkpoint(WorkCache(tmp_path), {"dtype": dtype})
+        model, _ = fine_tune(classifier, sample, RECIPE, checkpoint, name=("d", "all"))
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+        scores[dtype] = finetune.encoded_scores(model, classifier, sample.encodings)
+    np.testing.assert_allclose(scores["bfloat16"], scores["float32"], atol=0.1)
+    coarse = torch.tensor(scores["bfloat16"]).to(torch.bfloat16).double().numpy()
+    assert (coarse != scores["bfloat16"]).any()
 
 
 KILLED = """

@@ -19,6 +19,7 @@ from shiyan.detectors.surface import (
     learner,
     length,
     scores_of,
+    typography,
 )
 
 NGRAM = NGramParams(shortest=1, longest=2)
@@ -26,6 +27,8 @@ NAMES: tuple[SurfaceName, ...] = (
     "char_ngrams",
     "char_ngrams_svm",
     "char_ngrams_forest",
+    "typography_only",
+    "han_only",
     "layout_only",
     "length_only",
 )
@@ -128,9 +131,11 @@ def test_no_train_poem_is_scored_by_what_learnt_its_group():
         return score
 
     fit_and_score(learn, corpus, 3, 0)
-    assert [fold for *_, fold in seen] == ["fold 1", "fold 2", "fold 3", "all"]
-    assert all(not learnt & held_out for learnt, held_out, _ in seen)
-    assert set.union(*(held for _, held, fold in seen if fold != "all")) == {
+    assert [fold for *_, fold in seen] == ["fold 1", "fold 2", "fold 3"]
+    assert all(not learnt & asked for learnt, asked, _ in seen)
+    test = {corpus.groups[row] for row in corpus.rows(train=False)}
+    assert all(test < asked for _, asked, _ in seen)
+    assert set.union(*(asked for _, asked, _ in seen)) - test == {
         corpus.groups[row] for row in corpus.rows(train=True)
     }
 
@@ -154,13 +159,15 @@ def test_a_train_fold_of_one_class_scores_nothing_and_says_so():
     assert not kept
 
 
-def test_one_group_trains_but_leaves_its_own_poems_without_a_score():
+def test_of_one_group_nothing_is_learnt():
     poems = {"h0": human("h0"), "h1": human("h1"), "l1": written("l1", "h1")}
     corpus, found, _ = fitted("char_ngrams", poems)
     by_id = {r.poem_id: r for r in as_records("char_ngrams", corpus, found)}
-    assert by_id["h0"].score is not None
-    assert by_id["h1"].score is by_id["l1"].score is None
-    assert "no scored poem" in by_id["h1"].unscored_reason
+    assert {record.score for record in by_id.values()} == {None}
+    assert all(
+        record.unscored_reason.startswith("rest of the train fold: no scored poem")
+        for record in by_id.values()
+    )
 
 
 def test_texts_without_a_character_are_unscored_and_change_nothing_else():
@@ -174,19 +181,65 @@ def test_texts_without_a_character_are_unscored_and_change_nothing_else():
     np.testing.assert_array_equal(after.scores[: len(clean)], before.scores)
 
 
-@pytest.mark.parametrize("name", ["char_ngrams", "char_ngrams_svm"])
+@pytest.mark.parametrize("name", ["char_ngrams", "char_ngrams_svm", "han_only"])
 def test_a_saved_detector_scores_as_before(name, tmp_path):
     poems = pairs(15)
     _, _, kept = fitted(name, poems)
     texts = [poem.text for poem in poems.values()] + ["从未见过的字", "山\n\n水"]
-    LinearNGrams.of(name, kept[name]).save(tmp_path / "d.json")
-    loaded = LinearNGrams.load(tmp_path / "d.json")
-    np.testing.assert_allclose(loaded.scores(texts), scores_of(kept[name], texts), atol=1e-9)
-    assert loaded.weights[0] < 0 < loaded.weights[-1]
+    for fold, pipeline in kept.items():
+        LinearNGrams.of(name, pipeline).save(tmp_path / f"{fold}.json")
+        loaded = LinearNGrams.load(tmp_path / f"{fold}.json")
+        np.testing.assert_allclose(loaded.scores(texts), scores_of(pipeline, texts), atol=1e-9)
+        assert loaded.weights[0] < 0 < loaded.weights[-1]
+    assert len(kept) == 4
 
 
 def test_the_controls_facts_are_plain_numbers():
     poems = pairs(15)
     for name in ("layout_only", "length_only", "char_ngrams_forest"):
         _, _, kept = fitted(name, poems)
-        json.dumps(facts(name, kept[name]), allow_nan=False)
+        for pipeline in kept.values():
+            json.dumps(facts(name, pipeline), allow_nan=False)
+
+
+def test_typography_is_what_is_left_of_a_text_without_its_characters():
+    assert typography("山水，云——\n\n月 a") == "字字，字——\n\n字 a"
+
+
+def test_characters_alone_and_marks_alone_are_told_apart_by_their_own_control():
+    """A mark decides one corpus, a character the other; layout is the same in both."""
+    by_mark, by_character = {}, {}
+    for i in range(24):
+        common = "山水云月"[i % 4] * 2
+        by_mark[f"h{i}"] = human(f"h{i}", f"{common}，\n{common}。")
+        by_mark[f"l{i}"] = written(f"l{i}", f"h{i}", f"{common}；\n{common}。")
+        by_character[f"h{i}"] = human(f"h{i}", f"{common}江，\n{common}。")
+        by_character[f"l{i}"] = written(f"l{i}", f"h{i}", f"{common}梦，\n{common}。")
+
+    def found(poems, name):
+        corpus, scores, _ = fitted(name, poems)
+        test = corpus.rows(train=False)
+        return auroc(corpus.labels[test], scores.scores[test])
+
+    assert found(by_mark, "typography_only") == found(by_character, "han_only") == 1.0
+    assert found(by_mark, "han_only") == found(by_character, "typography_only") == 0.5
+
+
+@pytest.mark.parametrize("n", [2, 60])
+def test_an_ngram_of_one_poem_is_no_feature_however_many_poems_there_are(n):
+    poems = pairs(2 * n)
+    poems["h1"] = human("h1", poems["h1"].text + "龘")
+    _, _, kept = fitted("char_ngrams", poems, folds=2)
+    for pipeline in kept.values():
+        assert "龘" not in pipeline[0].get_feature_names_out()
+
+
+def test_without_a_common_ngram_nothing_is_learnt_and_that_is_said():
+    signs = iter(map(chr, range(0x4E00, 0x4F00)))
+    poems = {}
+    for i in range(8):
+        poems[f"h{i}"] = human(f"h{i}", next(signs) + next(signs))
+        poems[f"l{i}"] = written(f"l{i}", f"h{i}", next(signs) + next(signs))
+    corpus, found, _ = fitted("char_ngrams", poems)
+    records = as_records("char_ngrams", corpus, found)
+    assert {r.unscored_reason for r in records} == {"no n-gram stands in 2 train poems"}

@@ -32,7 +32,7 @@ TABLE = {
     "ratings export sheet.csv": "",
     "ratings export sheet.xlsx": "numpy openpyxl",
     "ratings show ratings.jsonl": "numpy scipy",
-    "plan": "",
+    "plan": "numpy",
     "models": "huggingface_hub",
     "compose --check": "hydra",
     "keep mine": "hydra",

@@ -9,6 +9,7 @@ from shared import SHARED, needs_shared
 
 from shiyan.collection import modern_git
 from shiyan.collection.modern_git import is_classical, is_prose_poem, is_regular, is_translation
+from shiyan.collection.selection import read_selection
 from shiyan.composition import composed
 from shiyan.config import ModernGitParams
 from shiyan.errors import UserError
@@ -77,6 +78,7 @@ def params(source, **changes) -> ModernGitParams:
     address, commit = source
     poets = {"徐甲": 1931, "李乙": 1950, "王丙": 1980, "孙戊": 1940}
     fields = {"repository": address, "commit": commit, "poets": poets, "died_by": 1975}
+    fields |= {"other_names": {}, "path": None, "per_poet": None}
     return ModernGitParams(kind="modern_git", **fields | changes)
 
 
@@ -185,3 +187,83 @@ def test_the_rules_leave_nearly_all_of_the_reviewed_poems():
         for row in rows
     ]
     assert sum(reason is not None for reason in reasons) <= 5
+
+
+# --- a list ------------------------------------------------------------------------------
+
+
+def listed(folder: Path, *lines: str) -> str:
+    path = folder / "list.tsv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_a_list_gives_its_poems_under_its_ids_in_its_order(repository, tmp_path):
+    lines = ["b-2\t徐甲_xujia/长.pt", "徐甲_xujia/又一首.pt", "a\t徐甲_xujia/灯.pt"]
+    path = listed(tmp_path, "# three of them", "", *lines)
+    corpus = modern_git.collect(params(repository, path=path, per_poet=1), 0)
+    assert [p.poem_id for p in corpus.poems] == ["b-2", "徐甲_xujia/又一首.pt", "a"]
+    assert corpus.poems[2].text == VERSE  # as it stood at the commit
+    assert (corpus.left_out.total(), corpus.notices) == (0, [])
+    assert corpus.made["list"] == path
+
+
+def test_a_folder_may_bear_another_name_of_the_poet(repository, tmp_path):
+    path = listed(tmp_path, "x\t赵丁_zhaoding/河.pt", "y\t徐甲_xujia/灯.pt")
+    source = params(repository, path=path, other_names={"赵丁": "徐甲"})
+    corpus = modern_git.collect(source, 0)
+    assert [(p.poem_id, p.author) for p in corpus.poems] == [("x", "徐甲"), ("y", "徐甲")]
+    everything = modern_git.collect(params(repository, other_names={"赵丁": "徐甲"}), 0)
+    assert "赵丁_zhaoding/河.pt" in {p.poem_id for p in everything.poems}
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["x\t徐甲_xujia/没有.pt"], r"list.tsv:1: data/徐甲_xujia/没有.pt is not in file:.* at"),
+        (["徐甲_xujia/散文.pt"], r"list.tsv:1: .* is left out \(prose poem\); take it off"),
+        (["李乙_liyi/门.pt"], r"left out \(namesake: several folders"),
+        (["周庚_zhougeng/门.pt"], r"list.tsv:1 names a poem of 周庚, who is none of corpus.poets"),
+        (["王丙_wangbing/桥.pt"], r"a poem of 王丙, who died in 1980; .* by 1975"),
+        (["a\t徐甲_xujia/灯.pt", "a\t徐甲_xujia/长.pt"], r"list.tsv:2 names a, which .*:1 names"),
+        (["徐甲_xujia/灯.pt", "b\t徐甲_xujia/灯.pt"], r"list.tsv:2 names b, which .*:1 names"),
+        (["a\tb\tc"], r"list.tsv:1 is 'a\\tb\\tc', which names no poem"),
+        (["灯.pt"], r"names no poem; a line each"),
+        (["../徐甲_xujia/灯.pt"], r"names no poem"),
+        (["# nothing"], r"lists no poem"),
+    ],
+)
+def test_a_list_that_cannot_be_had_is_one_sentence(repository, tmp_path, lines, said):
+    source = params(repository, path=listed(tmp_path, *lines))
+    with pytest.raises(UserError, match=said) as caught:
+        modern_git.collect(source, 0)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_commit_that_is_not_there_stops_a_list_too(repository, tmp_path):
+    source = params(repository, path=listed(tmp_path, "徐甲_xujia/灯.pt"), commit="0" * 40)
+    with pytest.raises(UserError, match=r"could not be fetched by git fetch .*corpus.commit"):
+        modern_git.collect(source, 0)
+
+
+def test_a_list_that_is_no_file_is_named(repository, tmp_path):
+    with pytest.raises(UserError, match=r"none\.tsv does not exist"):
+        modern_git.collect(params(repository, path=str(tmp_path / "none.tsv")), 0)
+
+
+def test_the_committed_list_is_one_of_poets_that_conf_knows():
+    config = composed(["corpus=modern_git"], ROOT / "conf").corpus
+    selection = read_selection(ROOT / "src/shiyan/data/poems/modern_30.tsv")
+    poets = {path.partition("_")[0] for path in selection}
+    assert len(selection) == 30
+    assert {config.other_names.get(name, name) for name in poets} <= set(config.poets)
+
+
+@needs_shared
+def test_the_committed_list_has_the_ids_and_paths_of_the_reviewed_poems():
+    rows = [row for _, row in read_objects(SHARED / "data" / "modern_pd.jsonl")]
+    known = {row["path"].removeprefix("data/"): row for row in rows}
+    config = composed(["corpus=modern_git"], ROOT / "conf").corpus
+    for path, entry in read_selection(ROOT / "src/shiyan/data/poems/modern_30.tsv").items():
+        assert known[path]["id"] == entry.poem_id
+        assert known[path]["commit"] == config.commit

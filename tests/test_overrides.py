@@ -10,51 +10,30 @@ import pytest
 
 from shiyan import composition
 from shiyan.cli import dispatch
-from shiyan.config import PARAMS_FILE, TrackParams, TrainRobertaParams, load_params, read_params
+from shiyan.config import (
+    PARAMS_FILE,
+    TrackParams,
+    TrainRobertaParams,
+    load_models,
+    load_params,
+    read_params,
+)
 from shiyan.errors import UserError
+from shiyan.selection import conf_model
 from shiyan.stage import exit_code_of
 
 pytestmark = pytest.mark.hydra
 ROOT = Path(__file__).resolve().parent.parent
 
 
-MODELS = {
-    "gpt-4-turbo",
-    "glm-4",
-    "gpt-4.1",
-    "deepseek-v3",
-    "deepseek-r1",
-    "qwen2.5-3b",
-    "qwen2.5-7b",
-    "qwen2.5-7b-instruct",
-}
-"""Beside the two embedded ones; each model more makes every composition here slower."""
-
-
 @pytest.fixture(scope="module")
-def conf(tmp_path_factory) -> Path:
-    """conf/ with the models that these tests name."""
-    folder = tmp_path_factory.mktemp("small") / "conf"
-    shutil.copytree(ROOT / "conf", folder)
-    table = (folder / "config.yaml").read_text(encoding="utf-8").splitlines()
-    kept = [
-        line
-        for line in table
-        if not line.startswith("      - ") or "coder" in line or line[8:] in MODELS
-    ]
-    assert len(kept) < len(table)
-    (folder / "config.yaml").write_text("\n".join(kept) + "\n", encoding="utf-8")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def default_params(conf) -> str:
-    return composition.text_of(composition.composed((), conf))
+def default_params() -> str:
+    return composition.text_of(composition.composed((), ROOT / "conf"))
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch, conf, default_params) -> Path:
-    shutil.copytree(conf, tmp_path / "conf")
+def project(tmp_path, monkeypatch, default_params) -> Path:
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
     (tmp_path / "params.yaml").write_text(default_params, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -98,7 +77,7 @@ def test_a_quoted_text_reaches_the_stage_unchanged(project, override, value):
         ("judge.promts=[P0]", "did you mean judge.prompts?"),
         (
             "models.qwen2.5-coder-0.5b.context=8192",
-            "write -S 'models={qwen2.5-coder-0.5b: {context: 8192}}'",
+            "write -S '+models={qwen2.5-coder-0.5b: {context: 8192}}'",
         ),
         ("models.glm-4.requests_at_once=2", "write -S '+models.glm-4.requests_at_once=2'"),
         ("models.glm-4.contxt=2", "a model has no parameter 'contxt'; it may have base_url, "),
@@ -114,20 +93,37 @@ def test_what_hydra_cannot_read_is_one_sentence_with_the_way_out(project, overri
 
 
 @pytest.mark.parametrize(
-    ("override", "name", "key", "value"),
+    ("override", "section", "key", "value"),
     [
-        ("models={qwen2.5-coder-0.5b: {context: 8192}}", "qwen2.5-coder-0.5b", "context", 8192),
-        ("+models.glm-4.requests_at_once=2", "glm-4", "requests_at_once", 2),
+        ("+models={qwen2.5-coder-0.5b: {context: 8192}}", "models_of.judge", "context", 8192),
+        ("+models={qwen2.5-coder-0.5b: {path: w.gguf}}", "servers", "path", "w.gguf"),
     ],
 )
 def test_what_is_advised_for_a_models_parameter_changes_it_alone(
-    project, default_params, override, name, key, value
+    project, override, section, key, value
 ):
-    before = read_params()["models"]
+    name = "qwen2.5-coder-0.5b"
+    before = composition.flattened(read_params())
     dispatch(["compose", override])
-    after = read_params()["models"]
-    assert after[name][key] == value
-    assert after == before | {name: before[name] | {key: value}}
+    after = composition.flattened(read_params())
+    assert after[f"{section}.{name}.{key}"] == value
+    changed = {k for k in after if after[k] != before.get(k) and not k.startswith("models.")}
+    # Where several sections' roles name the model, it is the same one.
+    assert all(k.endswith(f".{name}.{key}") for k in changed)
+
+
+def test_a_role_brings_its_model_and_its_section_alone(project):
+    before = read_params()
+    dispatch(["compose", "judge.models=[gpt-4o]"])
+    after = read_params()
+    assert list(after["models_of"]["judge"]) == ["gpt-4o"]
+    for section in before["models_of"].keys() - {"judge"}:
+        assert after["models_of"][section] == before["models_of"][section]
+    assert after["servers"]["gpt-4o"]["key_variable"] == "OPENAI_API_KEY"
+    assert after["families"]["gpt-4o"] == "openai"
+    assert "gpt-4o-mini" not in str(after)
+    (model,) = load_models(["gpt-4o"]).values()
+    assert model == conf_model("gpt-4o")
 
 
 def test_the_readmes_chinese_example_composes(project):
@@ -213,7 +209,11 @@ def test_a_params_file_that_is_a_link_stays_one(project):
 @pytest.mark.parametrize(
     "overrides",
     [
-        ["judge.prompts=[P0,P1]", 'generate.themes=["雨夜","一，二",x]', "generate.budget=1.5"],
+        [
+            "judge.prompts=[P0,P1]",
+            'generate.themes=["雨夜","一，二",x]',
+            "asking.generate.budget=1.5",
+        ],
         ["experiment=smoke", "split.seed=7"],
         [
             "experiment=paper_detection",
@@ -268,8 +268,14 @@ def test_nothing_to_keep_is_said(project):
 
 
 def test_a_removed_key_cannot_be_kept_and_no_file_is_left(project):
-    dispatch(["compose", "~models.gpt-4-turbo"])
-    with pytest.raises(UserError, match=r"models\.gpt-4-turbo\.\w+.* removes none"):
+    text = PARAMS_FILE.read_text(encoding="utf-8")
+    cut = text.replace("    revision: f86cb2c1fa58255f8052cc32aeede1b7482d4361\n", "", 1)
+    assert cut != text
+    PARAMS_FILE.write_text(cut, encoding="utf-8")
+    with pytest.raises(UserError, match=r"servers\..*revision would come out otherwise"):
+        dispatch(["keep", "mine"])
+    PARAMS_FILE.write_text(text.replace("\n  samples: 1", ""), encoding="utf-8")
+    with pytest.raises(UserError, match=r"generate\.samples.* removes none"):
         dispatch(["keep", "mine"])
     assert not Path("conf/experiment/mine.yaml").exists()
 

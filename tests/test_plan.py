@@ -8,7 +8,9 @@ from fakes import says, serving
 from omegaconf import OmegaConf
 
 from shiyan.cli import dispatch
-from shiyan.config import PathsParams, load_params
+from shiyan.config import PathsParams, TrainRobertaParams, load_params
+from shiyan.detectors.finetune import SPEED, speed_key
+from shiyan.detectors.trained import recipe_of
 from shiyan.errors import UserError
 from shiyan.generation import run
 from shiyan.generation.understand import construct
@@ -70,7 +72,13 @@ def set_params(**changes: dict) -> None:
 
 def planned(capsys, *arguments: str) -> list[dict]:
     assert dispatch(["plan", "--json", *arguments]) == 0
-    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return asked(capsys.readouterr().out)
+
+
+def asked(out: str) -> list[dict]:
+    """What LLMs are asked, of a plan's lines."""
+    lines = [json.loads(line) for line in out.splitlines()]
+    return [line for line in lines if line["stage"] != "train_roberta"]
 
 
 def test_before_anything_is_asked_the_limits_are_upper_bounds(project, server, capsys):
@@ -111,7 +119,7 @@ def test_readings_that_will_be_others_are_estimated_with_a_notice(there, project
     shown = capsys.readouterr()
     said = "holds readings of another run" if there else "holds no reading"
     assert f"understandings.jsonl {said}; every reading is taken" in shown.err
-    judgments = json.loads(shown.out.splitlines()[-1])
+    judgments = asked(shown.out)[-1]
     assert (judgments["stage"], judgments["needed"]) == ("judge", 4)
     assert server.requests == []
 
@@ -159,7 +167,7 @@ def test_ratings_of_ci_are_planned_before_there_is_a_ci(project, server, capsys)
     ci_project(quality_poems=3)
     assert dispatch(["plan", "--json"]) == 0
     shown = capsys.readouterr()
-    poems, judgments = (json.loads(line) for line in shown.out.splitlines())
+    poems, judgments = asked(shown.out)
     n_each = poems["needed"] // 2
     assert n_each >= 3
     assert judgments["needed"] == 3 + 2 * 3, "human ci, and those of each prompt"
@@ -176,7 +184,7 @@ def test_ci_of_another_run_are_not_what_will_be_rated(project, capsys):
     write_records(load_params("paths", PathsParams).generated, [old])
     assert dispatch(["plan", "--json"]) == 0
     shown = capsys.readouterr()
-    poems, judgments = (json.loads(line) for line in shown.out.splitlines())
+    poems, judgments = asked(shown.out)
     assert "holds poems of another run; every ci is taken to be there" in shown.err
     assert judgments["needed"] == 4 + poems["needed"]
 
@@ -233,3 +241,24 @@ def test_thinking_is_counted_where_the_server_counts_it(project, capsys):
     after = planned(capsys)
     for old, new in zip(before, after, strict=True):
         assert new["completion_tokens"] == old["completion_tokens"] + 900 * old["to_ask"]
+
+
+def test_trainings_are_counted_before_a_poem_is_there_and_timed_by_the_last_one(project, capsys):
+    (line,) = trainings(capsys)
+    network = load_params("train_roberta", TrainRobertaParams)
+    assert (line["network"], line["trainings"]) == (network.name, network.folds)
+    # Ten human poems and twenty of an LLM, half of both in the train fold.
+    assert line["passes"] == 15 * network.epochs * (network.folds - 1)
+    assert line["minutes"] is None
+    key = speed_key(network.name, recipe_of(network, network), network.max_tokens)
+    WorkCache().put_json(SPEED, key, {"seconds": 2.0})
+    (line,) = trainings(capsys)
+    assert line["minutes"] == pytest.approx(2.0 * line["passes"] / 60)
+    assert dispatch(["plan"]) == 0
+    assert "What a run would train" in capsys.readouterr().out
+
+
+def trainings(capsys) -> list[dict]:
+    assert dispatch(["plan", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return [line for line in lines if line["stage"] == "train_roberta"]

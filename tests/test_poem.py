@@ -200,3 +200,8 @@ def test_ten_poems_counted_by_hand():
         poem_id: (c.stanzas, c.lines, c.lines_with_title_and_blanks, c.characters)
         for poem_id, c in counted.items()
     } == BY_HAND
+
+
+def test_without_punctuation_a_mark_inside_a_line_leaves_a_blank():
+    assert poem.unpunctuated("灯亮，风起。\n《夜》\n\n——雨") == "灯亮 风起\n夜\n\n雨"
+    assert poem.unpunctuated("……") == ""

@@ -16,6 +16,7 @@ from shiyan.splits import (
     leave_one_generator_out,
     leave_one_poet_out,
     main_temperatures,
+    seed_overlap,
     subsets_of,
     twins_across_folds,
     up_sampled,
@@ -317,3 +318,22 @@ def test_weights_and_copies_by_hand():
     assert sorted((repeated["g"], repeated["h"])) == [2, 3]
     with pytest.raises(ValueError, match="missing"):
         up_sampled("wx", [1, 1], 0)
+
+
+def test_a_copy_is_told_by_its_share_of_the_human_poems_passages():
+    source = human("h").model_copy(update={"text": "渡口有人数鞋\n旧木船"})
+    poems = {"h": source}
+
+    def imitation(text: str, seed: str | None = "h") -> Poem:
+        poem = written("w", seed or "h")
+        made = poem.generation.model_copy(update={"seed_poem_id": seed})
+        return poem.model_copy(update={"text": text, "generation": made})
+
+    assert seed_overlap(imitation("渡口有人数鞋，旧木船！"), poems) == 1.0
+    # Five characters are three 3-grams, of which 渡口有 alone stands in the human poem.
+    assert seed_overlap(imitation("渡口有灯火"), poems) == 1 / 3
+    assert seed_overlap(imitation("谁把灯芯拨亮"), poems) == 0.0
+    assert seed_overlap(imitation("……"), poems) == 0.0
+    assert seed_overlap(imitation("渡口有灯火", "another"), poems) is None
+    assert seed_overlap(imitation("渡口有灯火", None), poems) is None
+    assert seed_overlap(source, poems) is None

@@ -28,7 +28,7 @@ from shiyan.jsonl import read_records, write_records
 from shiyan.lm.causal import Reading
 from shiyan.lm.reduce import Plan
 from shiyan.models import ScoringModel
-from shiyan.records import DetectorScore
+from shiyan.records import DetectorScore, GeneratorIdentity, Memorisation
 from shiyan.token_statistics import (
     ModelStatistics,
     PairStatistics,
@@ -221,7 +221,15 @@ def project(tmp_path, monkeypatch):
     write_records(tmp_path / paths["splits"], halves(poems).values())
     chosen = AttackParams.model_validate({"names": ["line_breaks_removed"], "poems": 1})
     write_records(tmp_path / paths["attacked"], attacked_poems(poems, halves(poems), chosen, {}))
+    write_records(
+        tmp_path / paths["generators"],
+        [GeneratorIdentity(generator="m", identity="sha256:0", family="f")],
+    )
     return tmp_path
+
+
+def paths_of(name: str) -> str:
+    return str(OmegaConf.load(ROOT / "conf/paths/default.yaml")[name])
 
 
 def run_stage() -> None:
@@ -248,6 +256,11 @@ def test_the_stage_writes_scores_statistics_metrics_and_plots(project):
     assert len({s.poem_id for s in attacked}) == 2, "an LLM's poem and the human one of its group"
     assert all(s.score is not None for s in attacked)
     assert metrics["made"]["scoring"].startswith("big (sha256:")
+    assert metrics["made"]["scorer_is_generator"]["lrr"] == {"m": "same family"}
+    memorised = list(read_records(project / paths_of("memorisation"), Memorisation))
+    assert len(memorised) == 13
+    assert {record.poem_id for record in memorised if record.unscored_reason} == {"h90"}
+    assert metrics["memorisation"]["big"]["n_human"] == 7
     assert (project / "plots/zero_shot_roc.csv").exists()
     assert (project / "plots/zero_shot_distributions.csv").exists()
 

@@ -1,6 +1,6 @@
 """One OpenAI-compatible chat client for everything that talks to an LLM.
 
-    budget = Budget(params.budget, "generate.budget")
+    budget = Budget(params.budget, "asking.generate.budget")
     with Chat(name, model_params, cache=WorkCache(), at_once=4, budget=budget) as chat:
         for request, outcome in chat.ask_all(requests):
             if isinstance(outcome, ChatFailure):
@@ -53,7 +53,7 @@ from shiyan.answers import (
     StopAskingError,
     read_answer,
 )
-from shiyan.config import ApiModelParams, HubModelParams, LocalModelParams
+from shiyan.config import AnyModelParams, ApiModelParams, HubModelParams, LocalModelParams
 from shiyan.errors import UserError
 from shiyan.llama import LlamaServer
 from shiyan.work import WorkCache, digest
@@ -72,7 +72,6 @@ __all__ = [
     "price",
 ]
 
-AnyModelParams = ApiModelParams | HubModelParams | LocalModelParams
 
 PAID = frozenset({"filtered", "reasoning_only", "no_answer"})
 """Failures that were answered, hence paid: they are kept like replies."""

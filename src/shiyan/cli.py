@@ -18,7 +18,7 @@ COMMANDS = {
     "results": "print the last run's numbers as a short table",
     "models": "fetch, verify and list models",
     "personas": "personas of poets: made by an LLM from articles, or checked",
-    "plan": "say what a run would ask of each LLM before it is asked",
+    "plan": "say what a run would ask of each LLM and train, beforehand",
     "score": "score a file of poems with every zero-shot detector",
     "check-ci": "check ci against their cipai's forms, line by line",
     "judge-table": "a table of judges' errors from a file of means",

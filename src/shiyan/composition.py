@@ -10,15 +10,15 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 from shiyan.config import (
     PARAMS_FILE,
     AllParams,
-    ApiModelParams,
-    HubModelParams,
-    LocalModelParams,
     read_params,
     validated,
 )
 from shiyan.errors import UserError
+from shiyan.roles import is_derived
+from shiyan.selection import CONF, conf_model, register
 
-CONF = Path("conf")
+OF_A_RESOLVER = "UserError raised while resolving interpolation: "
+"""How OmegaConf tells of a resolver of ours that refuses something."""
 
 
 def composed(overrides: Sequence[str] = (), conf: Path = CONF, complete: bool = True) -> DictConfig:
@@ -45,6 +45,8 @@ def composed(overrides: Sequence[str] = (), conf: Path = CONF, complete: bool = 
         raise UserError(f"there is no folder {conf}/ here; run this in the project's folder", 2)
     try:
         with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+            # Not before: the project's Hydra plugin registers its own conf/ first.
+            register(conf)
             config = compose("config", overrides=list(overrides))
         missing = sorted(OmegaConf.missing_keys(config))
         if missing and complete:
@@ -55,6 +57,9 @@ def composed(overrides: Sequence[str] = (), conf: Path = CONF, complete: bool = 
             )
         OmegaConf.resolve(config)
     except (HydraException, OmegaConfBaseException) as error:
+        _, ours, sentence = str(error).partition(OF_A_RESOLVER)
+        if ours:
+            raise UserError(sentence.splitlines()[0], 2) from None
         raise UserError(f"conf/: {explained(error, overrides)}", 2) from error
     except (YAMLError, UnicodeDecodeError, OSError) as error:
         raise UserError(f"conf/: {unreadable(conf, error)}", 2) from error
@@ -102,17 +107,15 @@ def of_a_models_key(key: str, value: str) -> str | None:
     name, _, field = key.lstrip("+~").removeprefix("models.").rpartition(".")
     if not key.lstrip("+~").startswith("models.") or not (CONF / "model" / f"{name}.yaml").exists():
         return None
-    known = {
-        f for kind in (LocalModelParams, HubModelParams, ApiModelParams) for f in kind.model_fields
-    }
+    known = type(conf_model(name)).model_fields
     if field not in known:
         return f"a model has no parameter {field!r}; it may have {', '.join(sorted(known))}"
     if "." in name:
         return (
-            f"the model's name holds dots; write -S 'models={{{name}: {{{field}: {value}}}}}', or "
+            f"the model's name holds dots; write -S '+models={{{name}: {{{field}: {value}}}}}', or "
             f"change conf/model/{name}.yaml"
         )
-    return f"conf/ does not write this parameter out; write -S '+models.{name}.{field}={value}'"
+    return f"a change to a model is added; write -S '+models.{name}.{field}={value}'"
 
 
 def quoted(value: str) -> str:
@@ -137,7 +140,8 @@ def nearest_keys(key: str) -> list[str]:
     if f"{parent}.{meant}" in found:
         return [f"{parent}.{meant}"]
     section = parent.partition(".")[0]
-    return sorted(found, key=lambda name: not name.startswith(f"{section}."))[:3]
+    near = [name for name in found if section in name.split(".")]
+    return (near or sorted(found))[:3]
 
 
 def text_of(config: DictConfig) -> str:
@@ -159,7 +163,8 @@ def check(overrides: Sequence[str] = ()) -> bool:
 def differences(overrides: Sequence[str] = ()) -> dict[str, tuple[object, object]]:
     """Keys whose value in params.yaml is not what conf/ composes to: key -> (conf, params).
 
-    A key that one side lacks is None there.
+    A key that one side lacks is None there. What only follows from other differences is left
+    out.
     """
     ours = flattened(OmegaConf.to_container(composed(overrides)))
     theirs = flattened(read_params() if PARAMS_FILE.exists() else {})
@@ -169,7 +174,7 @@ def differences(overrides: Sequence[str] = ()) -> dict[str, tuple[object, object
         a, b = ours.get(key, absent), theirs.get(key, absent)
         if a != b:
             found[key] = (None if a is absent else a, None if b is absent else b)
-    return found
+    return {key: both for key, both in found.items() if not is_derived(key)} or found
 
 
 def flattened(value: object, prefix: str = "") -> dict[str, object]:

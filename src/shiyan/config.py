@@ -26,9 +26,11 @@ from pydantic import (
 
 from shiyan.errors import UserError
 from shiyan.jsonl import describe, gravest
+from shiyan.roles import ROLES, named
 
 PARAMS_FILE = Path("params.yaml")
 N = TypeVar("N")
+COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def project_root() -> Path:
@@ -95,7 +97,7 @@ class SongciParams(Params):
     """Song ci from the npm package `chinese-poetry`."""
 
     kind: Literal["songci"]
-    path: OwnFile = None
+    path: OwnFile
     version: str
     integrity: str
     """npm's own `sha512-…` of the package; what comes must have it."""
@@ -112,7 +114,7 @@ class FilesParams(Params):
     path: Annotated[str, AfterValidator(_given), AfterValidator(_written_out)]
     """A .jsonl, .csv or .xlsx file, or a folder of .txt and .pt files."""
     genre: Literal["modern", "ci"]
-    columns: dict[str, str] = {}
+    columns: dict[str, str]
     """Our field -> the file's column, where the names differ."""
 
 
@@ -120,16 +122,27 @@ class ModernGitParams(Params):
     """Modern poems by poets in the public domain, from a git repository of .pt files."""
 
     kind: Literal["modern_git"]
-    path: OwnFile = None
+    path: OwnFile
+    """A list of the poems to take, a line each (`collection.selection`); none: all that can be."""
     repository: str
     commit: str = Field(pattern=r"^[0-9a-f]{40}$")
     poets: dict[str, int]
     """Name -> year of death."""
+    other_names: dict[str, str]
+    """A name that a folder bears -> the poet's in `poets`."""
     died_by: int = Field(gt=0)
-    per_poet: int | None = Field(default=None, gt=0)
+    per_poet: int | None = Field(gt=0)
 
 
 CorpusParams = Annotated[SongciParams | FilesParams | ModernGitParams, Field(discriminator="kind")]
+
+
+def _check_pinned(revision: str, may_move: bool) -> None:
+    if not may_move and not COMMIT.fullmatch(revision):
+        raise ValueError(
+            f"the revision {revision!r} is no commit (40 hexadecimal digits), so what it names may "
+            "change; name the commit, or say allow_moving_revision: true"
+        )
 
 
 class WheelSource(Params):
@@ -167,6 +180,12 @@ class LocalModelParams(Params):
     context: int = Field(default=4096, gt=0)
     """Tokens a server slot holds, prompt and reply together."""
 
+    @model_validator(mode="after")
+    def one_file_is_meant(self) -> "LocalModelParams":
+        if self.revision is not None and self.sha256 is None:
+            _check_pinned(self.revision, may_move=False)
+        return self
+
 
 class HubModelParams(Params):
     """A model repository on the hub, pinned by revision; read by transformers."""
@@ -178,6 +197,13 @@ class HubModelParams(Params):
     dtype: Literal["float32", "bfloat16"] = "bfloat16"
     weights_only_bin: bool = False
     """The repository holds only .bin files; they are read with weights_only."""
+    allow_moving_revision: bool = False
+    """Take a branch or tag for a revision; the commit that it was stands in the results."""
+
+    @model_validator(mode="after")
+    def revision_is_a_commit(self) -> "HubModelParams":
+        _check_pinned(self.revision, self.allow_moving_revision)
+        return self
 
 
 class ApiModelParams(Params):
@@ -202,29 +228,28 @@ class ApiModelParams(Params):
     """Further fields of the request body, as the provider names them."""
 
 
-ModelParams = Annotated[
-    LocalModelParams | HubModelParams | ApiModelParams, Field(discriminator="kind")
-]
+AnyModelParams = LocalModelParams | HubModelParams | ApiModelParams
+ModelParams = Annotated[AnyModelParams, Field(discriminator="kind")]
 
 
 class PromptTexts(Params):
     """The texts of conf/prompt/; {name} marks what is filled in."""
 
-    modern: dict[str, str] = {}
+    modern: dict[str, str]
     """P1 … P13 (AIGenPoetry, Table 7)."""
-    ci: dict[str, str] = {}
+    ci: dict[str, str]
     """direct and form_aware (CCiV, section 2.2.2)."""
-    understanding: dict[str, str] = {}
+    understanding: dict[str, str]
     """By genre (Poller, Table 5)."""
-    poller: dict[str, str] = {}
+    poller: dict[str, str]
     """The pieces that P0 … P4 are built from (Poller, Tables 2 and 6-9)."""
-    poller_ci: dict[str, str] = {}
+    poller_ci: dict[str, str]
     """The same for ci; never pooled with `poller`."""
-    ci_quality: dict[str, str] = {}
+    ci_quality: dict[str, str]
     """Informativeness and Aesthetic, 1-5 (CCiV, section 2.3)."""
-    detection: dict[str, str] = {}
+    detection: dict[str, str]
     """How an LLM is asked who wrote a poem, and for a paraphrase of one."""
-    persona: dict[str, str] = {}
+    persona: dict[str, str]
     """How a persona is asked for from articles (Poller, section 6)."""
 
 
@@ -241,9 +266,11 @@ class PathsParams(Params):
     generated: Path
     replies: Path
     understandings: Path
+    generators: Path
     splits: Path
     statistics: Path
     zero_shot_scores: Path
+    memorisation: Path
     trained_scores: Path
     trained_models: Path
     trained_lessons: Path
@@ -277,6 +304,29 @@ class ExecutorParams(Params):
     workers: int = Field(gt=0)
 
 
+class AskingParams(Params):
+    """How fast a stage asks and what it may cost, which decides no reply.
+
+    params.yaml holds these apart, under `asking`, since a stage reruns when its own section
+    changes; `section_values` puts the two together.
+    """
+
+    budget: float | None = Field(gt=0)
+    """Money that this stage may spend, in the models' currency; null: no limit."""
+    requests_at_once: int = Field(gt=0)
+    """On the local server; of an API model at most as many as it names itself."""
+
+
+class AskingOfStages(Params):
+    """The section `asking`."""
+
+    generate: AskingParams
+    attacks: AskingParams
+    asked: AskingParams
+    """Of zero_shot_score.asked."""
+    judge: AskingParams
+
+
 class CollectParams(Params):
     seed: int
     near_duplicate: float = Field(gt=0, le=1)
@@ -285,7 +335,7 @@ class CollectParams(Params):
     """A file of personas; by default the ones that come with the project."""
     ratings: OwnFile
     """A file of human ratings; by default there are none."""
-    understandings: OwnFile = None
+    understandings: OwnFile
     """A file of readings, judged beside the generated ones; by default there are none."""
 
 
@@ -301,12 +351,12 @@ class UnderstandingParams(SamplingParams):
     readers: Names
     constructed: bool
     """Also pair every poem with the reading of another poem, which deserves 0 for content."""
-    dimensions: tuple[str, ...] = Field(default=("all",), min_length=1)
+    dimensions: tuple[str, ...] = Field(min_length=1)
     """`all` for readings of everything at once; a dimension's name for readings of it alone
     (Poller, section 8)."""
 
 
-class GenerateParams(Params):
+class GenerateParams(AskingParams):
     models: Names = Field(min_length=1)
     prompts: Names = Field(min_length=1)
     """Of conf/prompt/modern.yaml (P1 … P13) or ci.yaml (direct, form_aware)."""
@@ -314,7 +364,7 @@ class GenerateParams(Params):
     samples: int = Field(gt=0)
     titles_per_cipai: int = Field(gt=0)
     """Ci only: how many themes are drawn for each cipai."""
-    tokens_per_character: float | None = Field(default=None, gt=0)
+    tokens_per_character: float | None = Field(gt=0)
     """Ci only: a reply may have so many tokens for each character of its cipai's longest
     form, and some for the title, within `sampling.max_tokens`; null: that limit alone."""
     themes: tuple[str, ...] = Field(min_length=1)
@@ -324,10 +374,6 @@ class GenerateParams(Params):
     """Requests for one poem before it is recorded as missing."""
     replies: OwnFile
     """A JSONL of finished replies, read instead of asking."""
-    budget: float | None = Field(gt=0)
-    """Money that this stage may spend, in the models' currency; null: no limit."""
-    requests_at_once: int = Field(gt=0)
-    """On the local server; of an API model at most as many as it names itself."""
     understanding: UnderstandingParams
 
 
@@ -370,11 +416,51 @@ class HubEncoderParams(Params):
     kind: Literal["hub"]
     repository: str
     revision: str
-    path: str | None = None
+    allow_moving_revision: bool
+    path: str | None
     """The folder where the checkpoint already lies; then the hub is not asked."""
 
+    @model_validator(mode="after")
+    def revision_is_a_commit(self) -> "HubEncoderParams":
+        _check_pinned(self.revision, self.allow_moving_revision)
+        return self
 
-ControlName = Literal["char_ngrams_svm", "char_ngrams_forest", "layout_only", "length_only"]
+
+ControlName = Literal[
+    "char_ngrams_svm",
+    "char_ngrams_forest",
+    "typography_only",
+    "han_only",
+    "layout_only",
+    "length_only",
+]
+
+TrainingDtype = Literal["auto", "float32", "bfloat16"]
+"""Of a network's matrix products; auto: bfloat16 where that is the faster one."""
+
+ReadText = Literal["body", "unpunctuated"]
+"""What of a poem every detector reads."""
+
+LessonKind = Literal[
+    "in_domain", "out_of_domain", "temperature", "generator", "generator_left_out", "poet_left_out"
+]
+"""What a detector learns from and is tested on, as `detectors.protocol` has it."""
+
+LessonChoice = LessonKind | Literal["single_prompt"]
+"""single_prompt: of in_domain, one prompt of one generator, as in AIGenPoetry's Tables 2 and 3;
+without merged prompts and generators together."""
+
+
+class LessonsParams(Params):
+    """Which detectors learn anew in which lessons of AIGenPoetry's tables."""
+
+    controls: Annotated[tuple[LessonChoice, ...], AfterValidator(_each_once)]
+    """Of the detectors without a network, which learn in seconds."""
+    networks: Annotated[tuple[LessonChoice, ...], AfterValidator(_each_once)]
+    network_folds: int = Field(ge=1)
+    """As `train_roberta.folds`, of the networks in lessons: one training a lesson is the
+    paper's own design and leaves a network its own labels alone."""
+
 
 EncoderParams = Annotated[ScratchEncoderParams | HubEncoderParams, Field(discriminator="kind")]
 
@@ -391,7 +477,7 @@ class LoraParams(Params):
     dropout: float = Field(ge=0, lt=1)
     targets: Literal["all-linear"] | tuple[str, ...]
     """Which matrices get an adapter: all but the head's, or those of these names."""
-    dtype: Literal["float32", "bfloat16"]
+    dtype: TrainingDtype
     """Of the frozen weights and the matrix products; adapter and head are float32."""
     epochs: int = Field(gt=0)
     learning_rate: float = Field(gt=0)
@@ -413,22 +499,23 @@ class TrainRobertaParams(Params):
     seed: SmallSeed
     ngram: NGramParams
     """The detector without a language model: character n-grams, TF-IDF, logistic regression."""
-    controls: Annotated[tuple[ControlName, ...], AfterValidator(_each_once)] = (
-        "char_ngrams_svm",
-        "char_ngrams_forest",
-        "layout_only",
-        "length_only",
-    )
+    controls: Annotated[tuple[ControlName, ...], AfterValidator(_each_once)]
     """What else to train without a language model, to measure the detectors by."""
-    threshold_folds: int = Field(default=5, ge=2)
-    """Parts of the train fold, each scored by a detector that learnt from the others, for
-    the threshold; a network is trained once more for each."""
-    lora: LoraParams | None = None
+    folds: int = Field(ge=1)
+    """Parts of the train fold. A detector is the mean of as many models, each trained without
+    one part; 1: a single model of the whole train fold, which leaves no threshold."""
+    evaluate_every: int | None = Field(gt=0)
+    """Steps between two looks at the held-out loss; null: an epoch. A network keeps the
+    weights of its lowest."""
+    patience: int | None = Field(gt=0)
+    """Looks without a lower held-out loss after which training ends; null: it never ends
+    early."""
+    dtype: TrainingDtype
+    """Of the encoder."""
+    text: ReadText
+    lora: LoraParams | None
     """One more detector, beside the encoder that is trained whole."""
-    lessons: Literal["none", "controls", "all"] = "none"
-    """Which detectors also learn in each lesson of AIGenPoetry's tables: from each subset of
-    each generator, without a poet, without a generator …; `all`: the networks too, which are
-    trained anew for each."""
+    lessons: LessonsParams
 
     @property
     def detectors(self) -> tuple[str, ...]:
@@ -461,28 +548,24 @@ ZeroShotDetector = Literal[
 ]
 
 
-class AskedParams(Params):
+class AskedParams(AskingParams):
     """LLMs that are asked who wrote a poem."""
 
     models: Names = Field(min_length=1)
-    shots: Annotated[tuple[int, ...], AfterValidator(_each_once)] = Field(
-        default=(0,), min_length=1
-    )
+    shots: Annotated[tuple[int, ...], AfterValidator(_each_once)] = Field(min_length=1)
     """How many examples of each class, out of the train fold, stand before the question;
     each number is a detector of its own."""
-    both_orders: bool = True
+    both_orders: bool
     """Ask twice, the two answers changing places, since models prefer a letter; the scores'
     mean counts."""
-    log_probabilities: bool = True
+    log_probabilities: bool
     """Ask the server for those of the answer's first token; where it tells none, the verdict
     itself is the score."""
-    max_tokens: int = Field(default=8, gt=0)
-    poems: int | None = Field(default=None, gt=0)
+    max_tokens: int = Field(gt=0)
+    poems: int | None = Field(gt=0)
     """Human poems of each fold, drawn by seed, that are asked about with all their
     imitations; null: all."""
-    seed: Seed = 0
-    budget: float | None = Field(default=None, gt=0)
-    requests_at_once: int = Field(default=4, gt=0)
+    seed: Seed
 
 
 class ZeroShotScoreParams(Params):
@@ -497,7 +580,7 @@ class ZeroShotScoreParams(Params):
     observer: str
     performer: str
     detectors: tuple[ZeroShotDetector, ...] = Field(min_length=1)
-    text: Literal["body", "title_and_body"]
+    text: Literal["body", "title_and_body", "unpunctuated"]
     max_tokens: int = Field(gt=1)
     min_tokens: int = Field(gt=1)
     """A text of fewer tokens is unscored."""
@@ -506,7 +589,7 @@ class ZeroShotScoreParams(Params):
     """Put the end-of-text token first, so that the first token is scored as well."""
     dtype: Literal["float32", "bfloat16"]
     device: Literal["auto", "cpu", "cuda"]
-    asked: AskedParams | None = None
+    asked: AskedParams | None
 
     @model_validator(mode="after")
     def some_length_is_read(self) -> "ZeroShotScoreParams":
@@ -549,23 +632,21 @@ AttackName = Literal[
 ]
 
 
-class AttackParams(Params):
+class AttackParams(AskingParams):
     """What is done to poems of the test fold before every detector scores them again."""
 
-    names: tuple[AttackName, ...] = ()
-    poems: int | None = Field(default=None, gt=0)
+    names: tuple[AttackName, ...]
+    poems: int | None = Field(gt=0)
     """Human poems of the test fold, drawn by seed, whose imitations are attacked; null: all."""
-    prompts: tuple[str, ...] | None = None
+    prompts: tuple[str, ...] | None
     """Whose imitations, by prompt; null: of every prompt."""
-    human_share: float = Field(default=0.25, gt=0, lt=1)
+    human_share: float = Field(gt=0, lt=1)
     """Share of the lines that `human_lines` takes from the human poem."""
-    paraphraser: str | None = None
-    temperature: float = Field(default=0.7, ge=0)
-    top_p: float = Field(default=0.95, gt=0, le=1)
-    max_tokens: int = Field(default=1024, gt=0)
-    requests_at_once: int = Field(default=4, gt=0)
-    budget: float | None = Field(default=None, gt=0)
-    seed: Seed = 0
+    paraphraser: str | None
+    temperature: float = Field(ge=0)
+    top_p: float = Field(gt=0, le=1)
+    max_tokens: int = Field(gt=0)
+    seed: Seed
 
     @model_validator(mode="after")
     def paraphrase_needs_a_model(self) -> "AttackParams":
@@ -600,7 +681,7 @@ ProbeName = Literal[
 ]
 
 
-class JudgeParams(Params):
+class JudgeParams(AskingParams):
     models: Names = Field(min_length=1)
     prompts: Names = Field(min_length=1)
     """Of P0 … P4."""
@@ -611,19 +692,19 @@ class JudgeParams(Params):
     repeats: int = Field(gt=0)
     attempts: int = Field(gt=0)
     seed: Seed
-    budget: float | None = Field(gt=0)
-    requests_at_once: int = Field(gt=0)
     resamples: int = Field(gt=0)
-    by_dimension: dict[str, DimensionJudgeParams] = {}
+    by_dimension: dict[str, DimensionJudgeParams]
     """Dimension -> its one judge and prompt, for readings of that dimension alone and for the
     same poems' readings of all (Poller, section 8); others are judged by `models`."""
-    structured: bool = False
+    structured: bool
     """Ask for JSON, held to a schema, where a judge's server can do that."""
-    probes: tuple[ProbeName, ...] = ()
+    probes: tuple[ProbeName, ...]
     """Doctored readings judged beside the true ones: does the judge notice?"""
-    probe_prompts: tuple[str, ...] | None = None
+    probe_prompts: tuple[str, ...] | None
     """Of `prompts`, those that the probes are judged with; null: all."""
-    quality_poems: int = Field(default=0, ge=0)
+    other_readers: dict[str, str]
+    """Reader of readings of the user's own -> its family, where no role names the model."""
+    quality_poems: int = Field(ge=0)
     """How many ci of each source are rated 1-5 for quality (CCiV, section 2.3)."""
 
     @property
@@ -643,8 +724,15 @@ class AllParams(Params):
 
     paths: PathsParams
     corpus: CorpusParams
-    models: dict[str, ModelParams]
+    models: dict[str, dict[str, Any]]
+    """Models of the user's own by name, and changes to those of conf/model/."""
+    models_of: dict[str, dict[str, ModelParams]]
+    """Section -> the models that it names; see `roles`."""
+    servers: dict[str, dict[str, Any]]
+    families: dict[str, str]
+    """Of the models that read poems and judge readings."""
     prompts: PromptTexts
+    asking: AskingOfStages
     collect: CollectParams
     generate: GenerateParams
     split: SplitParams
@@ -655,14 +743,25 @@ class AllParams(Params):
     eval_ci: EvalCiParams
     judge: JudgeParams
     track: TrackParams
+    detectors_read: ReadText
+    """What the sections of the detectors take for their `text`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def joined(cls, values: Any) -> Any:
+        """The sections as their stages read them."""
+        if not isinstance(values, dict):
+            return values
+        parts = {name: section_values(values, name) for name in values}
+        return parts | {"models_of": {s: models_of(values, s) for s in values.get("models_of", ())}}
 
     @model_validator(mode="after")
-    def roles_name_known_models(self) -> "AllParams":
+    def roles_name_models_that_are_there(self) -> "AllParams":
         for role, name in self.roles():
-            if name not in self.models:
+            if name not in self.models_of.get(role.partition(".")[0], {}):
                 raise ValueError(
-                    f"{role} names the model {name!r}, which is none of conf/model/ that the "
-                    f"defaults of conf/config.yaml list; known are {', '.join(self.models)}"
+                    f"{role} names the model {name!r}, which models_of lacks; run `shiyan compose` "
+                    "or `dvc exp run`, which write it from conf/model/"
                 )
         return self
 
@@ -690,25 +789,13 @@ class AllParams(Params):
 
     def roles(self) -> list[tuple[str, str]]:
         """Every (role, model name), e.g. ('zero_shot_score.scoring', 'qwen2.5-coder-0.5b')."""
-        score = self.zero_shot_score
-        named = [
-            *(("generate.models", name) for name in self.generate.models),
-            *(("generate.understanding.readers", n) for n in self.generate.understanding.readers),
-            *(("judge.models", name) for name in self.judge.judges),
-            ("zero_shot_score.scoring", score.scoring),
-            ("zero_shot_score.reference", score.reference),
-            ("zero_shot_score.observer", score.observer),
-            ("zero_shot_score.performer", score.performer),
-        ]
-        if self.train_roberta.lora is not None and self.train_roberta.lora.model is not None:
-            named.append(("train_roberta.lora.model", self.train_roberta.lora.model))
-        if score.asked is not None:
-            named += [("zero_shot_score.asked.models", name) for name in score.asked.models]
-        if self.attacks.paraphraser is not None:
-            named.append(("attacks.paraphraser", self.attacks.paraphraser))
-        if score.fast_scoring is not None:
-            named.append(("zero_shot_score.fast_scoring", score.fast_scoring))
-        return named
+        values = self.model_dump(mode="json", include=set(ROLES))
+        return [role for section in ROLES for role in named(section, values[section])]
+
+    @property
+    def used_models(self) -> dict[str, AnyModelParams]:
+        """Every model that a role names."""
+        return {name: model for own in self.models_of.values() for name, model in own.items()}
 
 
 P = TypeVar("P", bound=BaseModel)
@@ -744,6 +831,51 @@ def read_params(path: Path = PARAMS_FILE) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise UserError(f"{path} holds no mapping; run `shiyan compose`", 2)
     return {str(key): value for key, value in values.items()}
+
+
+ASKING = ("generate", "attacks", "judge")
+"""Sections with a part of `asking`; `zero_shot_score.asked` has one as well."""
+
+
+def section_values(values: Mapping[str, Any], section: str) -> Any:
+    """A section of params.yaml as its stage reads it, with what `asking` says of it."""
+    own, asking = values[section], values.get("asking")
+    if not isinstance(own, dict) or not isinstance(asking, dict):
+        return own
+    if section == "zero_shot_score" and isinstance(own.get("asked"), dict):
+        return own | {"asked": _joined(own["asked"], asking, "asked")}
+    return _joined(own, asking, section) if section in ASKING else own
+
+
+def _joined(own: dict[str, Any], asking: dict[str, Any], name: str) -> dict[str, Any]:
+    more = asking.get(name) or {}
+    if wrong := sorted(own.keys() & AskingParams.model_fields.keys()):
+        raise UserError(
+            f"{name}.{wrong[0]} decides no result, so it stands in another section: set "
+            f"asking.{name}.{wrong[0]}",
+            2,
+        )
+    return own | more
+
+
+def models_of(values: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """The models that a section names, with how each is reached."""
+    servers = values.get("servers") or {}
+    own = (values.get("models_of") or {}).get(section) or {}
+    return {name: model | (servers.get(name) or {}) for name, model in own.items()}
+
+
+def model_of(name: str, values: Mapping[str, Any], where: str) -> AnyModelParams:
+    """One model, checked.
+
+    Raises:
+        UserError: a key of it is wrong; names `where`.
+    """
+    kinds = {"local": LocalModelParams, "hub": HubModelParams, "api": ApiModelParams}
+    if (kind := values.get("kind")) not in kinds:
+        raise UserError(f"{where}: the kind of {name} is {kind!r}; allowed are local, hub, api", 2)
+    found: AnyModelParams = validated(f"models.{name}", kinds[kind], dict(values), where)
+    return found
 
 
 def validated(section: str, model: type[P], values: Any, where: str) -> P:
@@ -801,7 +933,7 @@ def load_params(section: str, model: type[P], path: Path = PARAMS_FILE) -> P:
     values = read_params(path)
     if section not in values:
         raise UserError(f"{path} has no section {section!r}; run `shiyan compose`", 2)
-    return validated(section, model, values[section], str(path))
+    return validated(section, model, section_values(values, section), str(path))
 
 
 def load_corpus(path: Path = PARAMS_FILE) -> SongciParams | FilesParams | ModernGitParams:
@@ -815,21 +947,17 @@ def load_corpus(path: Path = PARAMS_FILE) -> SongciParams | FilesParams | Modern
 
 def load_models(
     names: tuple[str, ...] | list[str], path: Path = PARAMS_FILE
-) -> dict[str, LocalModelParams | HubModelParams | ApiModelParams]:
+) -> dict[str, AnyModelParams]:
     """The named models of params.yaml, in the order named, each once.
 
     Raises:
-        UserError: a name that conf/model/ does not hold; the known ones are listed.
+        UserError: a name that no role names; the known ones are listed.
     """
-    known: Mapping[str, Any] = read_params(path).get("models") or {}
-
-    class Holder(Params):
-        models: dict[str, ModelParams]
-
+    values = read_params(path)
+    known = {n: m for s in values.get("models_of") or () for n, m in models_of(values, s).items()}
     for name in names:
         if name not in known:
             raise UserError(
-                f"{path}: there is no model {name!r}; conf/model/ holds {', '.join(known)}", 2
+                f"{path}: no role names the model {name!r}; those named are {', '.join(known)}", 2
             )
-    wanted = {"models": {name: known[name] for name in dict.fromkeys(names)}}
-    return validated("", Holder, wanted, str(path)).models
+    return {name: model_of(name, known[name], str(path)) for name in dict.fromkeys(names)}

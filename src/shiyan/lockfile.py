@@ -62,7 +62,7 @@ def locked_stages() -> dict[str, LockedStage]:
         stages[name] = LockedStage(
             name=name,
             digest=hashlib.sha256(canonical.encode()).hexdigest(),
-            params=of_used_models(flattened(sections)),
+            params=flattened(sections),
             outs={out["path"]: out.get("md5", "") for out in entry.get("outs", [])},
         )
     return stages
@@ -97,16 +97,3 @@ def without_track(lock_text: str) -> str:
     Cut as text, since parsing the file would cost a run with nothing to do its speed.
     """
     return re.sub(r"(?m)^  track:\n(?:    .*\n|\n|  - .*\n)*", "", lock_text)
-
-
-def of_used_models(params: Mapping[str, object]) -> dict[str, object]:
-    """The params without those of models that no other param names."""
-    named: set[object] = set()
-    for key, value in params.items():
-        if not key.startswith("models."):
-            named.update(value if isinstance(value, list) else [value] if value else [])
-
-    def is_used(key: str) -> bool:
-        return any(key.startswith(f"models.{name}.") for name in named if isinstance(name, str))
-
-    return {k: v for k, v in params.items() if not k.startswith("models.") or is_used(k)}

@@ -64,15 +64,28 @@ def finite_or_none(value: float | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
 
 
-def write_metrics(path: Path, metrics: Mapping[str, Any]) -> None:
+def write_metrics(path: Path, metrics: Mapping[str, Any], levels: int = 99) -> None:
     """Write a metrics file in one rename.
+
+    Args:
+        levels: of nesting that are spread over lines; what is deeper stands on one.
 
     Raises:
         ValueError: a NaN or an infinity, which is no JSON and no number to defend.
     """
-    text = json.dumps(metrics, ensure_ascii=False, indent=2, allow_nan=False)
     with replacing(path) as file:
-        file.write(text + "\n")
+        file.write(_spread(metrics, levels) + "\n")
+
+
+def _spread(value: Any, levels: int, margin: str = "") -> str:
+    if not isinstance(value, Mapping) or not value or not levels:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    deeper = margin + "  "
+    lines = (
+        f"{deeper}{json.dumps(str(key), ensure_ascii=False)}: {_spread(inner, levels - 1, deeper)}"
+        for key, inner in value.items()
+    )
+    return "{\n" + ",\n".join(lines) + f"\n{margin}}}"
 
 
 # --- the bootstrap over groups ------------------------------------------------------

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shiyan.config import HubModelParams, LocalModelParams, project_root
+from shiyan.config import ApiModelParams, HubModelParams, LocalModelParams, project_root
 from shiyan.downloads import (
     UnavailableError,
     from_wheels,
@@ -56,6 +56,22 @@ def cache_folder() -> Path:
 
     chosen = os.environ.get("SHIYAN_MODELS")
     return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("shiyan")
+
+
+def identity_of(name: str, model: ApiModelParams | HubModelParams | LocalModelParams) -> str:
+    """What decides a model's output, whatever it is called.
+
+    `sha256:…` of a local model's file or folder, `repository@commit`, or an API's address
+    and the name that it is asked by.
+
+    Raises:
+        UserError: a local model without a sum, or a hub model, that cannot be had.
+    """
+    if isinstance(model, ApiModelParams):
+        return f"{model.base_url.rstrip('/')} {model.model}"
+    if isinstance(model, LocalModelParams) and not is_folder(model):
+        return f"sha256:{model.sha256 or sha256_of(model_file(name, model))}"
+    return folder_model(name, model).identity
 
 
 # --- one file ------------------------------------------------------------------------

@@ -19,7 +19,7 @@ The rules, the same for every poem whoever wrote it:
 import re
 import unicodedata
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 _BREAK = re.compile("\r*\n|\r|[\x0b\x0c\x85\u2028\u2029]")
 _SHAPELESS = re.compile(
@@ -29,6 +29,9 @@ _SHAPELESS = re.compile(
 _NOT_A_CHARACTER = re.compile(
     "[^\u3005\u3007\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]+"
 )
+
+Spans = tuple[tuple[int, int], ...]
+"""(start, end) of pieces of a text, in Python's characters."""
 
 
 def stanzas(text: str) -> tuple[tuple[str, ...], ...]:
@@ -62,6 +65,28 @@ def lines(text: str) -> tuple[str, ...]:
 def characters(text: str) -> str:
     """The text's characters (字) and nothing else."""
     return _NOT_A_CHARACTER.sub("", unicodedata.normalize("NFC", _SHAPELESS.sub("", text)))
+
+
+def character_runs(text: str) -> Spans:
+    """Every unbroken run of characters in a normalised text.
+
+    What parts two runs is punctuation, a blank or a line break: a run is a clause (句) of a
+    ci, and a line of a poem without punctuation.
+    """
+    gaps = [match.span() for match in _NOT_A_CHARACTER.finditer(text)]
+    edges = [0, *chain.from_iterable(gaps), len(text)]
+    runs = zip(edges[::2], edges[1::2], strict=True)
+    return tuple((start, end) for start, end in runs if start < end)
+
+
+def is_punctuation(symbol: str) -> bool:
+    return unicodedata.category(symbol).startswith("P")
+
+
+def unpunctuated(text: str) -> str:
+    """The body without punctuation: a mark at a line's end goes, one within becomes a blank."""
+    marks = (" " if is_punctuation(symbol) else symbol for symbol in normalised(text))
+    return normalised("".join(marks))
 
 
 def one_line(text: str) -> str:

@@ -177,9 +177,10 @@ class DetectorScore(Record):
     """Tokens that the detector read, where it could not read all of them."""
     unknown_share: float | None = None
     """Share of the text's tokens that the detector's tokenizer does not know."""
-    unscored_reason: str | None = None
     own_label: Literal[0, 1] | None = None
-    """What a trained detector calls the poem by itself, no threshold chosen; 1 = LLM."""
+    """1 where a detector that learns says LLM of itself, 0 where it says human: by its raw
+    score, whatever threshold is chosen. Null of a detector that says neither."""
+    unscored_reason: str | None = None
     setting: str | None = None
     """The lesson that the detector learnt in (`detectors.protocol`); null: the whole train
     fold, or nothing to learn."""
@@ -198,6 +199,42 @@ class AttackedPoem(Record):
     poem: Poem | None
     """With the changed text, under an id of its own; null with `reason`."""
     reason: str = ""
+
+
+class Memorisation(Record):
+    """How much of a poem a scoring model would recite (`detectors.memorisation`).
+
+    All null where the model did not read the poem.
+    """
+
+    poem_id: str
+    model: str
+    lines: int | None = None
+    """Clauses after the first with at least 4 characters that do not repeat what stood before."""
+    lines_recited: int | None = None
+    """Those of which every character is the model's first choice."""
+    longest_run: int | None = None
+    """Characters of the longest passage that is recited, repetitions not counted."""
+    first_choice_share: float | None = None
+    """Of the characters that do not repeat what stood before; 0 to 1."""
+    mean_log_probability: float | None = None
+    by_heart: bool = False
+    """The model would write most of it itself, whoever wrote it."""
+    flagged: bool = False
+    """A human poem that the model knows by heart."""
+    unscored_reason: str | None = None
+
+
+class GeneratorIdentity(Record):
+    """What stands behind a generator's name, as far as it is known."""
+
+    generator: str
+    identity: str | None
+    """`sha256:…` of a local model's file, or an API's address and model; null: not known."""
+    names: tuple[str, ...] = ()
+    """By which an API was asked, or called itself."""
+    family: str | None
+    """As conf/model/ has it."""
 
 
 class NearestForm(Record):

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar, get_args
 from shiyan.errors import UserError
 from shiyan.families import family_of
 from shiyan.records import Assignment, Fold, Poem, Written
-from shiyan.twins import root
+from shiyan.twins import copied_share, root
 
 MERGES = {
     "D2+4+5": ("P2", "P4", "P5"),
@@ -397,6 +397,20 @@ def _generator(poem: Authored) -> str | None:
 
 def _ids(poems: Iterable[Authored]) -> tuple[str, ...]:
     return tuple(poem.poem_id for poem in poems)
+
+
+def seed_overlap(poem: Poem, poems: Mapping[str, Poem]) -> float | None:
+    """Share of an LLM poem's 3-grams that stand in the human poem it imitates; 0 … 1.
+
+    From some share on the poem is a copy, which says nothing about how its writer writes
+    (prompts P2-P5 show the human poem). Null where it imitates none of `poems`.
+
+    Args:
+        poems: by id; the human ones at least.
+    """
+    made = poem.generation
+    source = poems.get(made.seed_poem_id or "") if made else None
+    return copied_share(poem.text, source.text) if source else None
 
 
 # --- balance --------------------------------------------------------------------------

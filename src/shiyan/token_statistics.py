@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiyan.jsonl import replacing
+from shiyan.poem import Spans
 
 Row = NDArray[np.float32]
 
@@ -65,12 +66,14 @@ class TextStatistics:
         models: by the model's name; empty where the text was too short or too long.
         pairs: by (reference, scoring).
         longest: tokens of the longest text that the models read; None where not known.
+        spans: of each token but BOS, (n_tokens,); None where not known, as in a file.
     """
 
     n_tokens: int
     models: Mapping[str, ModelStatistics] = field(default_factory=dict)
     pairs: Mapping[Pair, PairStatistics] = field(default_factory=dict)
     longest: int | None = None
+    spans: Spans | None = None
 
 
 def names_of(kind: type[Statistics]) -> list[str]:

@@ -11,6 +11,7 @@ import csv
 import hashlib
 import json
 import os
+import re
 import sys
 import tempfile
 import time
@@ -31,7 +32,6 @@ from shiyan.lockfile import (
     PIPELINE_FILE,
     LockedStage,
     locked_stages,
-    of_used_models,
     read_yaml,
     without_track,
 )
@@ -45,6 +45,7 @@ from shiyan.notes import (
     pending_notes,
     without_secrets,
 )
+from shiyan.roles import is_derived
 
 LONGEST_PARAM = 500
 """Characters of a param's value in the oldest servers in use; longer ones become artifacts."""
@@ -204,7 +205,7 @@ def result_of_note(note: StageNote) -> StageResult:
     return StageResult(
         stage=note.stage,
         digest=locked.digest if locked else None,
-        params=of_used_models(flattened(sections_of(note))),
+        params=flattened(sections_of(note)),
         metrics={path: json.loads(text) for path, text in note.metrics.items()},
         plots=locked.plots if locked else (),
         started=note.started,
@@ -217,8 +218,11 @@ def result_of_note(note: StageNote) -> StageResult:
 def sections_of(note: StageNote) -> dict[str, Any]:
     """The sections of the note's params.yaml that its stage depends on: dotted name -> value."""
     stages = read_yaml(PIPELINE_FILE).get("stages", {}) if PIPELINE_FILE.exists() else {}
-    names = stages.get(note.stage, {}).get("params", [note.stage])
     params = flattened(plain(note.params))
+    names = [
+        re.sub(r"\$\{([\w.]+)\}", lambda key: str(params.get(key[1])), name)
+        for name in stages.get(note.stage, {}).get("params", [note.stage])
+    ]
     return {
         key: value
         for key, value in params.items()
@@ -584,8 +588,16 @@ class Store:
         return run_id
 
     def log_document(self, run_id: str, name: str, document: Any) -> None:
-        """A metrics file: its numbers as metrics, its signature as tags, itself as artifact."""
-        found = dict(numbers(document))
+        """A metrics file: its numbers as metrics, its signature as tags, itself as artifact.
+
+        Of a file of tables, thousands of cells, the tables are logged as such instead.
+        """
+        from shiyan.report.documents import flat_tables
+
+        tables = flat_tables(document)
+        for table, columns in tables.items():
+            self.client.log_table(run_id, columns, f"tables/{table}.json")
+        found = dict(numbers(document)) if not tables else {}
         self.log_metrics(run_id, [(legal_name(*path), v, 0) for path, v in found.items()])
         long = {legal_name(*path): uncut_name(*path) for path in found}
         if long := {cut: name for cut, name in long.items() if is_shortened(cut)}:
@@ -702,7 +714,7 @@ def plain(params: str) -> dict[str, Any]:
 def experiment_params(params: str) -> dict[str, object]:
     """The params of a whole experiment; prompts and paths stand in its params.yaml only."""
     sections = {k: v for k, v in plain(params).items() if k not in ("prompts", "paths")}
-    return of_used_models(flattened(sections))
+    return flattened(sections)
 
 
 def changed_params(params: str) -> dict[str, object]:
@@ -713,4 +725,5 @@ def changed_params(params: str) -> dict[str, object]:
         ours = flattened(OmegaConf.to_container(composed()))
     except UserError:
         return {}
-    return {k: v for k, v in flattened(plain(params)).items() if k not in ours or ours[k] != v}
+    theirs = {k: v for k, v in flattened(plain(params)).items() if not is_derived(k)}
+    return {k: v for k, v in theirs.items() if k not in ours or ours[k] != v}

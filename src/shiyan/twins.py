@@ -62,6 +62,12 @@ def grams(text: str) -> frozenset[str]:
     return frozenset(bare[i : i + N] for i in range(len(bare) - N + 1))
 
 
+def copied_share(text: str, source: str) -> float:
+    """Share of a text's character 3-grams that the source holds too; 0 … 1."""
+    own = grams(text)
+    return len(own & grams(source)) / len(own) if own else 0.0
+
+
 def traditional_share(text: str) -> float:
     """Share of the characters that simplified Chinese writes otherwise; 0 … 1."""
     written = poem.characters(text)

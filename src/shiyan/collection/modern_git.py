@@ -2,7 +2,8 @@
 
 The repository (sheepzh/poetry) holds a folder a poet, `data/徐志摩_xuzhimo`. Only
 the folders of the poets named in conf/corpus/modern_git.yaml are fetched, at one
-commit. What a folder of that name holds is not always a modern poem by that
+commit; a list (`corpus.path`) may say which of their poems are wanted, and under which
+ids. What a folder of that name holds is not always a modern poem by that
 person: each trap has a rule below, and what a rule leaves out is counted.
 """
 
@@ -23,7 +24,8 @@ from shiyan.collection.corpus import Corpus, flags
 from shiyan.collection.encoding import decoded
 from shiyan.collection.files import KINDS
 from shiyan.collection.pt import parse_pt
-from shiyan.config import ModernGitParams
+from shiyan.collection.selection import Listed, read_selection
+from shiyan.config import ModernGitParams, project_root
 from shiyan.errors import UserError
 from shiyan.records import Poem
 
@@ -55,25 +57,37 @@ _CLAUSE_END = re.compile(r"[，。；！？、：,.;!?:\s]+")
 def collect(params: ModernGitParams, seed: int) -> Corpus:
     """The poems that no rule leaves out, by poet in the order of conf/, then by file.
 
+    With a list of poems (`params.path`): these, under the ids that it gives them, in its order.
+
     Raises:
-        UserError: git is missing, the commit cannot be had, or nothing is left.
+        UserError: git is missing, the commit cannot be had, or nothing is left; a listed
+            poem that is not there, or that a rule leaves out.
     """
-    poets = {name: year for name, year in params.poets.items() if year <= params.died_by}
+    poets = {name: died for name, died in params.poets.items() if died <= params.died_by}
     corpus = Corpus(
         made={"source": params.repository, "commit": params.commit, "died_by": params.died_by}
     )
-    if later := [name for name in params.poets if name not in poets]:
+    listed = read_selection(project_root() / params.path) if params.path else None
+    if listed is not None:
+        chosen = {_poet_of(path, entry, params) for path, entry in listed.items()}
+        poets = {name: died for name, died in poets.items() if name in chosen}
+        corpus.made["list"] = str(params.path)
+    elif later := [name for name in params.poets if name not in poets]:
         corpus.notices.append(f"left out poets who died after {params.died_by}: {', '.join(later)}")
-    folder = poets_folder(params.repository, params.commit, tuple(poets))
-    folders = _by_poet(folder)
-    for name, died in poets.items():
-        kept = _poems_of(name, died, folders.get(name, []), corpus.left_out)
+    reasons: dict[str, str] = {}
+    for name, read in _read_poets(poets, params).items():
+        wanted = {path: poem for path, poem in read.items() if listed is None or path in listed}
+        reasons |= {path: why for path, why in wanted.items() if isinstance(why, str)}
+        kept = [poem for poem in wanted.values() if isinstance(poem, Poem)]
         if not kept:
             corpus.notices.append(f"{name}: no poem could be used")
-        if params.per_poet is not None and len(kept) > params.per_poet:
+        if listed is None and params.per_poet is not None and len(kept) > params.per_poet:
             drawn = set(random.Random(f"{seed}:{name}").sample(range(len(kept)), params.per_poet))
             kept = [poem for i, poem in enumerate(kept) if i in drawn]
         corpus.poems += kept
+    corpus.left_out.update(reasons.values())
+    if listed is not None:
+        corpus.poems = _as_listed(corpus.poems, listed, reasons, params)
     if not corpus.poems:
         raise UserError(
             f"{params.repository} at {params.commit[:12]} holds no usable poem of the "
@@ -83,6 +97,58 @@ def collect(params: ModernGitParams, seed: int) -> Corpus:
     for poem in corpus.poems:
         corpus.flagged.update([*flags(poem), *_shape_flags(poem.text)])
     return corpus
+
+
+def _poet_of(path: str, entry: Listed, params: ModernGitParams) -> str:
+    """Whose poem a list names."""
+    name = _poet(path)
+    name = params.other_names.get(name, name)
+    died = params.poets.get(name)
+    if died is None or died > params.died_by:
+        why = "who is none of corpus.poets" if died is None else f"who died in {died}"
+        raise UserError(
+            f"{entry.place} names a poem of {name}, {why}; the list may hold poems of poets in "
+            f"corpus.poets who died by {params.died_by}"
+        )
+    return name
+
+
+def _as_listed(
+    poems: Sequence[Poem],
+    listed: Mapping[str, Listed],
+    reasons: Mapping[str, str],
+    params: ModernGitParams,
+) -> list[Poem]:
+    """The poems under their listed ids, in the list's order; every one must be there."""
+    by_path = {poem.poem_id: poem for poem in poems}
+    for path, entry in listed.items():
+        if path not in by_path:
+            why = (
+                f"is left out ({reasons[path]})"
+                if path in reasons
+                else f"is not in {params.repository} at {params.commit[:12]}"
+            )
+            raise UserError(
+                f"{entry.place}: {FOLDER}/{path} {why}; take it off the list, or name another "
+                "corpus.commit"
+            )
+    return [
+        by_path[path].model_copy(update={"poem_id": entry.poem_id})
+        for path, entry in listed.items()
+    ]
+
+
+def _read_poets(
+    poets: Mapping[str, int], params: ModernGitParams
+) -> dict[str, dict[str, Poem | str]]:
+    """Poet -> path of each poem -> the poem, or why it is left out."""
+    poet_of = {name: name for name in poets}
+    poet_of |= {other: name for other, name in params.other_names.items() if name in poets}
+    folders = _by_poet(poets_folder(params.repository, params.commit, tuple(poet_of)))
+    found: dict[str, dict[str, Poem | str]] = {name: {} for name in poets}
+    for folder_name, name in poet_of.items():
+        found[name] |= _poems_of(name, poets[name], folders.get(folder_name, []))
+    return found
 
 
 def _by_poet(folder: Path) -> dict[str, list[Path]]:
@@ -96,22 +162,18 @@ def _poet(folder_name: str) -> str:
     return folder_name.partition("_")[0]
 
 
-def _poems_of(name: str, died: int, folders: Sequence[Path], left_out: Counter[str]) -> list[Poem]:
-    """The usable poems of one poet; what is not is counted in `left_out`."""
-    paths = [path for folder in folders for path in sorted(folder.rglob("*.pt"))]
-    if len(folders) > 1:
-        # Two people of one name: nothing says which of them is the one who died.
-        left_out["namesake: several folders of this name"] += len(paths)
-        return []
-    kept = []
-    for path in paths:
-        read = read_poem(path, folders[0].parent, name)
-        reason = read if isinstance(read, str) else why_not(read, died)
-        if isinstance(read, Poem) and reason is None:
-            kept.append(read)
-        else:
-            left_out[str(reason)] += 1
-    return kept
+def _poems_of(name: str, died: int, folders: Sequence[Path]) -> dict[str, Poem | str]:
+    """Path of each poem in folders of one name -> the poem, or why it is left out."""
+    found: dict[str, Poem | str] = {}
+    for folder in folders:
+        for path in sorted(folder.rglob("*.pt")):
+            read = read_poem(path, folder.parent, name)
+            if len(folders) > 1:
+                # Two people of one name: nothing says which of them is the one who died.
+                read = "namesake: several folders of this name"
+            reason = why_not(read, died) if isinstance(read, Poem) else None
+            found[path.relative_to(folder.parent).as_posix()] = reason or read
+    return found
 
 
 def read_poem(path: Path, root: Path, author: str) -> Poem | str:

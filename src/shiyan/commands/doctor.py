@@ -193,7 +193,7 @@ def models() -> Iterator[Finding]:
     if params is None:
         return
     for name in dict.fromkeys(name for _, name in params.roles()):
-        model = params.models[name]
+        model = params.used_models[name]
         if isinstance(model, ApiModelParams):
             yield Finding(f"model {name}", f"is asked at {model.base_url}")
             continue

@@ -11,8 +11,10 @@ from shiyan import composition
 from shiyan.config import PARAMS_FILE, read_params
 from shiyan.errors import UserError
 from shiyan.jsonl import replacing
+from shiyan.roles import is_derived
+from shiyan.selection import CONF
 
-FOLDER = composition.CONF / "experiment"
+FOLDER = CONF / "experiment"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
@@ -45,7 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
 def difference(wanted: Mapping[str, object], overrides: list[str]) -> dict[str, object]:
     """The values of `wanted` that conf/ with these overrides does not give."""
     ours = composed_values(overrides)
-    return {k: v for k, v in wanted.items() if k not in ours or ours[k] != v}
+    return {
+        k: v for k, v in wanted.items() if not is_derived(k) and (k not in ours or ours[k] != v)
+    }
 
 
 def composed_values(overrides: list[str]) -> dict[str, object]:
@@ -63,7 +67,7 @@ def chosen_options(wanted: Mapping[str, object], default: Mapping[str, object]) 
     for group, usual in single_choice_groups().items():
         tried = {usual: distance(wanted, default, group)}
         if tried[usual] > 0:
-            for option in sorted(p.stem for p in (composition.CONF / group).glob("*.yaml")):
+            for option in sorted(p.stem for p in (CONF / group).glob("*.yaml")):
                 if option != usual:
                     values = composed_values([f"{group}={option}"])
                     tried[option] = distance(wanted, values, group)
@@ -75,7 +79,7 @@ def chosen_options(wanted: Mapping[str, object], default: Mapping[str, object]) 
 
 def single_choice_groups() -> dict[str, str]:
     """Groups of conf/config.yaml that hold one option -> that of the default."""
-    defaults = OmegaConf.load(composition.CONF / "config.yaml").defaults
+    defaults = OmegaConf.load(CONF / "config.yaml").defaults
     return {
         str(group): option
         for entry in defaults

@@ -22,6 +22,7 @@ from shiyan.config import (
 )
 from shiyan.errors import UserError
 from shiyan.lm.folder import converted_folder, scoring_folder, why_not_whole
+from shiyan.selection import any_model, known_models
 
 SCORING = "zero_shot_score."
 
@@ -34,17 +35,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     params = validated("", AllParams, read_params(), str(PARAMS_FILE))
-    for name in arguments.names:
-        if name not in params.models:
-            raise UserError(
-                f"there is no model {name!r}; conf/model/ holds {', '.join(params.models)}", 2
-            )
     if arguments.action == "fetch":
         return fetch(params, arguments.names)
     rows = [
         state(name, params, anew=arguments.action == "verify")
-        for name in arguments.names or params.models
-        if not isinstance(params.models[name], ApiModelParams)
+        for name in arguments.names or known_models()
+        if not isinstance(any_model(name), ApiModelParams)
     ]
     for row in rows:
         print(json.dumps(row, ensure_ascii=False) if arguments.json else line_of(row))
@@ -58,10 +54,10 @@ def fetch(params: AllParams, names: list[str]) -> int:
     named = names or [
         name
         for name in dict.fromkeys(name for _, name in roles)
-        if isinstance(params.models[name], LocalModelParams)
+        if isinstance(params.used_models[name], LocalModelParams)
     ]
     for name in named:
-        model = params.models[name]
+        model = any_model(name)
         if isinstance(model, ApiModelParams):
             print(f"{name} is asked over HTTP and has no files", file=sys.stderr)
             continue
@@ -75,7 +71,7 @@ def fetch(params: AllParams, names: list[str]) -> int:
 
 def state(name: str, params: AllParams, *, anew: bool) -> dict[str, Any]:
     """What is on this machine of one model; nothing is fetched."""
-    model = params.models[name]
+    model = any_model(name)
     assert not isinstance(model, ApiModelParams)
     row: dict[str, Any] = {"model": name, "kind": model.kind, "path": None, "bytes": None}
     row |= {"roles": [role for role, other in params.roles() if other == name]}

@@ -10,10 +10,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from shiyan.config import PathsParams, PromptTexts, load_models, load_params
+from shiyan.config import PathsParams, PromptTexts, load_params
 from shiyan.errors import UserError
 from shiyan.jsonl import read_records, write_records
 from shiyan.records import Persona, Poem
+from shiyan.selection import any_model
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +51,7 @@ def run_make(arguments: argparse.Namespace) -> int:
     for path in unread(arguments.folder, arguments.poet):
         sys.stderr.write(f"notice: {path} is not read; articles are {' and '.join(SUFFIXES)}\n")
     texts = load_params("prompts", PromptTexts).persona
-    (model,) = load_models([arguments.model]).values()
+    model = any_model(arguments.model)
     poems, budget = _poems(), Budget(arguments.budget, "--budget")
     made: list[Persona] = []
     n_refused = 0

@@ -1,9 +1,10 @@
-"""Say what a run would ask of each LLM before it is asked: replies, tokens, money, hours.
+"""Say what a run would ask of each LLM and train, beforehand: replies, tokens, money, hours.
 
 Counts are exact for what a first attempt needs; a reply that is no poem is asked for
 again, at most `attempts` times. Lengths, money and hours are measured on the model's
 replies that are kept already; where there are none of a kind, `max_tokens` is the upper
 bound, and the hours follow from the model's tokens a second in other work, if any.
+Trainings are counted for whole epochs; how long they take is measured by the last one.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
 from rich.table import Table
@@ -29,6 +30,8 @@ from shiyan.config import (
     PathsParams,
     PromptTexts,
     SongciParams,
+    SplitParams,
+    TrainRobertaParams,
     load_corpus,
     load_models,
     load_params,
@@ -44,7 +47,11 @@ from shiyan.jsonl import read_records
 from shiyan.judging import judge as judging
 from shiyan.judging.plan import Material, plan
 from shiyan.records import Generation, Persona, Poem, Understanding
+from shiyan.splits import assign_folds, group_poems
 from shiyan.work import WorkCache
+
+if TYPE_CHECKING:
+    from shiyan.detectors.lessons import Training
 
 WIDTH = 118
 TOKENS_A_CHARACTER = 1.0
@@ -93,12 +100,17 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(other, 2) if other else error from None
     if other:
         sys.stderr.write(f"notice: {other}\n")
+    trainings = trainings_of(paths, cache)
     if arguments.json:
-        for row in rows:
-            print(json.dumps(dataclasses.asdict(row), ensure_ascii=False))
+        told = [dataclasses.asdict(row) for row in rows]
+        told += [{"stage": "train_roberta", **dataclasses.asdict(t)} for t in trainings]
+        for line in told:
+            print(json.dumps(line, ensure_ascii=False))
     else:
         console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
         console.print(table_of(rows))
+        if trainings:
+            console.print(training_table(trainings))
     for notice in budget_notices(rows):
         sys.stderr.write(f"notice: {notice}\n")
     return 0
@@ -148,7 +160,7 @@ def rows_of_judge(paths: PathsParams, cache: WorkCache, speeds: Speeds) -> list[
     material = material_of(paths, cache, params)
     prompts = load_params("prompts", PromptTexts)
     tasks = [t for t in plan(params, prompts, models, material).tasks if t.obstacle is None]
-    budget = Budget(params.budget, "judge.budget")
+    budget = Budget(params.budget, "asking.judge.budget")
     rows = []
     for name, model in models.items():
         chat = Chat(name, model, cache=cache, at_once=params.requests_at_once, budget=budget)
@@ -220,15 +232,40 @@ def poems_of(paths: PathsParams, work: Work) -> list[Poem]:
             f"notice: {paths.generated} {lacks}; every ci is taken to be there and as long as its "
             "reply may be\n"
         )
-    return [longest_ci(task) for task in tasks]
+    return [longest(task) for task in tasks]
 
 
-def longest_ci(task: Task) -> Poem:
+def trainings_of(paths: PathsParams, cache: WorkCache) -> "list[Training]":
+    """What each network's trainings take, of the poems that are there or will be."""
+    from shiyan.detectors.lessons import planned_trainings
+
+    work = planning.planned_generation(paths, cache)
+    there = _there(paths.generated, Poem)
+    ids = None if there is None else [poem.poem_id for poem in there]
+    if there is None or lack("poem", ids, [task.poem_id for task in work.tasks]):
+        there = [longest(task) for task in work.tasks]
+    poems = [*work.human, *there]
+    split = load_params("split", SplitParams)
+    try:
+        assignments = assign_folds(poems, group_poems(poems), split.test_share, split.seed)
+    except UserError as error:
+        sys.stderr.write(f"notice: no training is planned: {error}\n")
+        return []
+    return planned_trainings(
+        {poem.poem_id: poem for poem in poems},
+        {assignment.poem_id: assignment for assignment in assignments},
+        load_params("train_roberta", TrainRobertaParams),
+        cache,
+    )
+
+
+def longest(task: Task) -> Poem:
+    """Stands in for a poem to come, as long as its reply may be."""
     return Poem(
         poem_id=task.poem_id,
         title=task.asked.title or "",
         text=f"{task.poem_id}{'。' * task.max_tokens}",
-        genre="ci",
+        genre=task.asked.genre,
         author=task.generator,
         cipai=task.asked.cipai,
         generation=Generation(
@@ -336,6 +373,17 @@ def table_of(rows: Sequence[Row]) -> Table:
     return table
 
 
+def training_table(trainings: "Sequence[Training]") -> Table:
+    table = Table(title="What a run would train", title_justify="left")
+    table.add_column("network")
+    for name in ("trainings", "poems x epochs", "minutes"):
+        table.add_column(name, justify="right")
+    for one in trainings:
+        minutes = "?" if one.minutes is None else f"{one.minutes:.0f}"
+        table.add_row(one.network, f"{one.trainings:,}", f"{one.passes:,}", minutes)
+    return table
+
+
 def budget_notices(rows: Sequence[Row]) -> list[str]:
     """One sentence a stage whose budget would not do, and one a model without prices."""
     limits = {
@@ -348,8 +396,8 @@ def budget_notices(rows: Sequence[Row]) -> list[str]:
         needed = sum(row.money or 0.0 for row in own)
         if limit is not None and needed > limit:
             notices.append(
-                f"{stage}.budget is {limit:g}, and {needed:.2f} are needed; the stage would stop "
-                "before it is done, keeping what was finished"
+                f"asking.{stage}.budget is {limit:g}, and {needed:.2f} are needed; the stage would "
+                "stop before it is done, keeping what was finished"
             )
         for name in sorted({row.model for row in own if row.money is None and row.prompt_tokens}):
             notices.append(

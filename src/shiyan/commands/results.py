@@ -28,10 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     paths = load_params("paths", PathsParams)
     files = {
+        "evaluate": paths.detection_metrics,
         "eval_ci": paths.ci_metrics,
         "judge": paths.judge_metrics,
-        "train_roberta": paths.trained_metrics,
-        "zero_shot_score": paths.zero_shot_metrics,
     }
     read = {stage: documents.metrics_of(path) for stage, path in files.items()}
     found = {stage: document for stage, document in read.items() if document is not None}
@@ -59,13 +58,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 def tables(documents: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
     """A table each for detectors, ci and judges, of what there is."""
-    detectors = [
-        (path, estimate, "trained" if stage == "train_roberta" else "zero-shot")
-        for stage, document in documents.items()
-        for path, estimate in headlines.of_detectors(document)
-    ]
-    if detectors:
-        yield detector_table(detectors)
+    detection = documents.get("evaluate", {})
+    if detectors := list(headlines.of_detectors(detection)):
+        kinds = {
+            detector: "zero-shot" if found["all"]["learnt_from"] == "threshold" else "trained"
+            for detector, found in detection["detectors"].items()
+        }
+        yield detector_table(detectors, kinds)
     if ci := list(headlines.of_ci(documents.get("eval_ci", {}))):
         yield ci_table(ci)
     if judges := list(headlines.of_judges(documents.get("judge", {}))):
@@ -90,13 +89,12 @@ def pivoted(
 
 
 def detector_table(
-    found: list[tuple[headlines.Path, Mapping[str, Any], str]],
+    found: list[tuple[headlines.Path, Mapping[str, Any]]], kinds: Mapping[str, str]
 ) -> Table:
     table = new_table(
         "Human or LLM? (test fold)", "detector", "kind", "AUROC", "macro-F1", "n", "unscored"
     )
-    kinds = {path[0]: kind for path, _, kind in found}
-    for (detector,), row in pivoted([(path, estimate) for path, estimate, _ in found]).items():
+    for (detector,), row in pivoted(found).items():
         cells = [shown(row.get(metric)) for metric in headlines.DETECTION]
         table.add_row(detector, kinds[detector], *cells, *counts(row))
     return table

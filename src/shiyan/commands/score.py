@@ -18,17 +18,15 @@ from typing import TYPE_CHECKING
 
 from shiyan.config import (
     PARAMS_FILE,
-    ApiModelParams,
-    HubModelParams,
+    AnyModelParams,
     LocalModelParams,
     ZeroShotScoreParams,
-    load_models,
     load_params,
-    read_params,
 )
 from shiyan.errors import UserError
 from shiyan.models import cache_folder
 from shiyan.records import DetectorScore, Poem
+from shiyan.selection import any_model, known_models
 from shiyan.work import WorkCache
 
 if TYPE_CHECKING:
@@ -185,21 +183,21 @@ def scored(
     return found, detectors
 
 
-def model_named(name: str) -> LocalModelParams | HubModelParams | ApiModelParams:
+def model_named(name: str) -> AnyModelParams:
     """A model of conf/model/, or the file or folder at a path.
 
     Raises:
         UserError: neither.
     """
-    known = (read_params().get("models") or {}) if PARAMS_FILE.exists() else {}
+    known = known_models()
     if name in known:
-        return load_models([name])[name]
+        return any_model(name)
     path = Path(name).expanduser()
     if path.exists():
         return LocalModelParams(
             kind="local", file=path.name, path=str(path.resolve()), family="unknown"
         )
-    held = f"conf/model/ holds {', '.join(known)}" if known else f"there is no {PARAMS_FILE} here"
+    held = f"conf/model/ holds {', '.join(known)}" if known else "there is no conf/model/ here"
     raise UserError(
         f"there is no model {name!r}: {held}; a path to a .gguf or to a folder with safetensors "
         "does as well",

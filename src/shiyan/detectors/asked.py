@@ -81,7 +81,7 @@ def ask(
     """
     chosen = {**chosen_poems(poems, assignments, params), **attacked}
     examples = shown_examples(poems, assignments, params.seed)
-    budget = Budget(params.budget, "zero_shot_score.asked.budget")
+    budget = Budget(params.budget, "asking.asked.budget")
     found = Asked()
     for name in params.models:
         chat = Chat(name, models[name], cache=cache, at_once=params.requests_at_once, budget=budget)

@@ -7,7 +7,6 @@ the human poems of the same groups: an attack that moves both classes alike hide
 """
 
 import random
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
@@ -47,16 +46,6 @@ def _cut_anew(stanza: tuple[str, ...], rng: random.Random) -> tuple[str, ...]:
     return tuple(line for line in found if line)
 
 
-def punctuation_removed(text: str) -> str:
-    """A mark at a line's end goes, one within a line becomes a blank."""
-    bare = "".join(" " if _is_mark(symbol) else symbol for symbol in parser.normalised(text))
-    return parser.normalised(bare)
-
-
-def _is_mark(symbol: str) -> bool:
-    return unicodedata.category(symbol).startswith("P")
-
-
 def traditional_and_back(text: str) -> str:
     """To traditional characters and back: variants that differ then are what remains."""
     return simplified(traditional(text))
@@ -79,7 +68,7 @@ def human_lines(text: str, human: str, share: float, rng: random.Random) -> str:
 
 OF_TEXT: Mapping[str, Callable[[str], str]] = {
     "line_breaks_removed": line_breaks_removed,
-    "punctuation_removed": punctuation_removed,
+    "punctuation_removed": parser.unpunctuated,
     "traditional": traditional,
     "traditional_and_back": traditional_and_back,
 }
@@ -250,7 +239,7 @@ def paraphrased(
         return {}
     victims = victims_of(poems, assignments, params)
     requests = {poem.poem_id: _request(poem, params, texts["paraphrase"]) for poem in victims}
-    budget = Budget(params.budget, "attacks.budget")
+    budget = Budget(params.budget, "asking.attacks.budget")
     name = params.paraphraser
     at_once = params.requests_at_once
     with Chat(name, models[name], cache=cache, at_once=at_once, budget=budget) as chat:

@@ -1,5 +1,8 @@
 """The training loop: one for every network, killed at any step and none the worse.
 
+A network that has held-out poems keeps the weights of its lowest held-out loss. Its last
+ones have often learnt the train poems by heart and say the same of every other poem.
+
 What a step does depends on the recipe, the data and the step's number alone: the
 order of an epoch's poems and a step's dropout are drawn anew from (seed, epoch)
 and (seed, step). So a run that goes on from a checkpoint takes the very steps
@@ -12,13 +15,14 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
-from shiyan.detectors.crossfit import Corpus, Rows, Scorer, UnlearntError
-from shiyan.detectors.roberta import Classifier, ClassifierFactory, Encoding, log_odds
+from shiyan.detectors.crossfit import Corpus, Learner, Rows, Scorer, UnlearntError
+from shiyan.detectors.roberta import Classifier, ClassifierFactory, Dtype, Encoding, log_odds
+from shiyan.errors import UserError
 from shiyan.metrics import Floats, Labels
 from shiyan.splits import class_weights, up_sampled
 from shiyan.work import WorkCache
@@ -27,6 +31,8 @@ CHECKPOINT_SECONDS = 60.0
 LARGEST_GRADIENT = 1.0
 """Gradients are scaled down to this norm, as transformers' Trainer does by default."""
 SCORED_AT_ONCE = 32
+SPEED = "training_speed"
+"""The kind of work that a measured speed is kept as."""
 SMALL_MODEL = 10_000_000
 """Parameters."""
 
@@ -42,6 +48,10 @@ class Recipe:
     weight_decay: float
     balance: Literal["class_weights", "up_sampling"]
     seed: int
+    evaluate_every: int | None = None
+    """Steps; None: an epoch."""
+    patience: int | None = None
+    """Looks at the held-out loss; None: no end."""
 
     def rate_at(self, step: int, steps: int) -> float:
         """The learning rate of a step, counted from 0."""
@@ -57,7 +67,7 @@ class CurvePoint:
 
     Attributes:
         fold: "all", or the fold that was held out.
-        part: whose loss it is: of a step's batch, or of the held-out poems at an epoch's end.
+        part: whose loss it is: of a step's batch, or of the held-out poems.
         loss: mean cross-entropy in nats, classes weighing equally.
         macro_f1, auroc: of the held-out poems, at log-odds 0; None for a batch.
     """
@@ -143,13 +153,15 @@ def fine_tune(
     name: tuple[str, str],
     held_out: Sample | None = None,
     watch: Callable[[CurvePoint], None] = lambda point: None,
+    told_speed: Callable[[float], None] = lambda seconds: None,
 ) -> tuple[Any, list[CurvePoint]]:
     """Train a model from the classifier's own start, or on from the checkpoint.
 
     Args:
         name: detector and fold, for the curve and the bar.
-        held_out: poems whose loss and metrics are taken at the end of each epoch.
+        held_out: poems by whose loss the weights to keep are chosen.
         watch: told of each point of the curve as it comes.
+        told_speed: told of the seconds that a poem took each time it was learnt from.
 
     Returns:
         The model, in evaluation mode, and the whole curve.
@@ -159,87 +171,154 @@ def fine_tune(
     """
     device = _device()
     model = classifier.build(recipe.seed).to(device)
+    training = _Training(model, classifier, train, recipe, checkpoint, name, held_out, watch)
     try:
         with _threads_for(model):
-            points = _take_steps(
-                model, classifier, train, recipe, checkpoint, name, held_out, watch
-            )
+            started = time.monotonic()
+            training.run()
+            if training.passes:
+                told_speed((time.monotonic() - started) / training.passes)
         # The last step is followed by no loss that could tell.
         if not np.isfinite(encoded_scores(model, classifier, train.encodings[:1])).all():
             raise _diverged("a score is not finite after the last step")
     except UnlearntError:
         checkpoint.remove()
         raise
-    return model.eval(), points
+    return model.eval(), training.points
 
 
 def _diverged(how: str) -> UnlearntError:
     return UnlearntError(f"training diverged ({how}); lower the learning rate")
 
 
-def _take_steps(
-    model: Any,
-    classifier: Classifier,
-    train: Sample,
-    recipe: Recipe,
-    checkpoint: Checkpoint,
-    name: tuple[str, str],
-    held_out: Sample | None,
-    watch: Callable[[CurvePoint], None],
-) -> list[CurvePoint]:
-    """Bring a fresh model through all steps; the whole curve comes back."""
-    import torch
-    from tqdm import tqdm
+@dataclass
+class _Training:
+    """A fresh model on its way through all steps, and all that a checkpoint holds of it."""
 
-    rows, weights = _balanced(train.labels, recipe)
-    per_epoch = math.ceil(len(rows) / recipe.batch_size)
-    steps = recipe.epochs * per_epoch
-    optimizer = torch.optim.AdamW(_parameter_groups(model, recipe.weight_decay), lr=0.0)
-    first, points = 0, list[CurvePoint]()
+    model: Any
+    classifier: Classifier
+    train: Sample
+    recipe: Recipe
+    checkpoint: Checkpoint
+    name: tuple[str, str]
+    held_out: Sample | None
+    watch: Callable[[CurvePoint], None]
+    points: list[CurvePoint] = field(default_factory=list)
+    best: dict[str, Any] | None = None
+    first: int = 0
+    passes: int = 0
+    """Poems learnt from since the start or the checkpoint."""
 
-    def add(point: CurvePoint) -> None:
-        points.append(point)
-        watch(point)
+    def __post_init__(self) -> None:
+        import torch
 
-    if (state := checkpoint.load()) is not None:
-        model.load_state_dict(state["weights"], strict=False)
-        optimizer.load_state_dict(state["optimizer"])
-        first = state["step"]
+        self.rows, self.weights = _balanced(self.train.labels, self.recipe)
+        self.per_epoch = math.ceil(len(self.rows) / self.recipe.batch_size)
+        self.steps = self.recipe.epochs * self.per_epoch
+        groups = _parameter_groups(self.model, self.recipe.weight_decay)
+        self.optimizer = torch.optim.AdamW(groups, lr=0.0)
+
+    def run(self) -> None:
+        """Take all steps, or those that are left, and end in the weights to keep."""
+        from tqdm import tqdm
+
+        if self._resumed():
+            return
+        bar = tqdm(
+            range(self.first, self.steps),
+            " ".join(self.name),
+            initial=self.first,
+            total=self.steps,
+            leave=False,
+            disable=None,
+        )
+        for step in bar:
+            self._take(step)
+            if self.held_out is not None and self._is_looked_at(step):
+                self._look(self.held_out, step)
+                if self._is_hopeless():
+                    break
+            if self.checkpoint.is_due():
+                self.checkpoint.save(self._state(step + 1))
+        bar.close()
+        if self.best is not None:
+            self.model.load_state_dict(self.best, strict=False)
+        # Neither the optimizer nor other weights are of use any more.
+        self.checkpoint.save({"finished": True, "weights": self._trained(), "points": self._told()})
+
+    def _resumed(self) -> bool:
+        """Take up the checkpoint, if there is one; is it of a finished run?"""
+        if (state := self.checkpoint.load()) is None:
+            return False
+        self.model.load_state_dict(state["weights"], strict=False)
         for point in state["points"]:
-            add(CurvePoint(**point))
+            self._add(CurvePoint(**point))
+        if state.get("finished"):
+            return True
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.first, self.best = state["step"], state["best"]
+        return False
 
-    def state_after(step: int) -> dict[str, Any]:
-        return {
-            "step": step,
-            "weights": {n: p.detach() for n, p in model.named_parameters() if p.requires_grad},
-            "optimizer": optimizer.state_dict(),
-            "points": [asdict(point) for point in points],
-        }
+    def _take(self, step: int) -> None:
+        import torch
 
-    for step in tqdm(
-        range(first, steps), " ".join(name), initial=first, total=steps, leave=False, disable=None
-    ):
-        epoch, place = divmod(step, per_epoch)
-        order = np.random.default_rng([recipe.seed, epoch]).permutation(rows)
-        batch = order[place * recipe.batch_size : (place + 1) * recipe.batch_size]
-        torch.manual_seed(recipe.seed * 1_000_003 + step)
-        model.train()
-        loss = _loss(model, classifier, train, batch, weights[batch])
+        epoch, place = divmod(step, self.per_epoch)
+        size = self.recipe.batch_size
+        order = np.random.default_rng([self.recipe.seed, epoch]).permutation(self.rows)
+        batch = order[place * size : (place + 1) * size]
+        torch.manual_seed(self.recipe.seed * 1_000_003 + step)
+        self.model.train()
+        loss = _loss(self.model, self.classifier, self.train, batch, self.weights[batch])
         if not torch.isfinite(loss):
             raise _diverged(f"loss not finite at step {step + 1}")
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), LARGEST_GRADIENT)
-        for group in optimizer.param_groups:
-            group["lr"] = recipe.rate_at(step, steps)
-        optimizer.step()
-        optimizer.zero_grad()
-        add(CurvePoint(*name, "train", step + 1, epoch + 1, float(loss.detach())))
-        if place == per_epoch - 1 and held_out is not None:
-            add(_held_out_point(model, classifier, held_out, name, step + 1, epoch + 1))
-        if checkpoint.is_due():
-            checkpoint.save(state_after(step + 1))
-    checkpoint.save(state_after(steps))
-    return points
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), LARGEST_GRADIENT)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.recipe.rate_at(step, self.steps)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.passes += len(batch)
+        self._add(CurvePoint(*self.name, "train", step + 1, epoch + 1, float(loss.detach())))
+
+    def _is_looked_at(self, step: int) -> bool:
+        every = self.recipe.evaluate_every or self.per_epoch
+        return (step + 1) % every == 0 or step + 1 == self.steps
+
+    def _look(self, held_out: Sample, step: int) -> None:
+        """Take the held-out loss, and keep the weights if it is the lowest so far."""
+        epoch = step // self.per_epoch + 1
+        before = [point.loss for point in self.points if point.part == "held_out"]
+        point = _held_out_point(self.model, self.classifier, held_out, self.name, step + 1, epoch)
+        if not before or point.loss < min(before):
+            self.best = {name: weights.clone() for name, weights in self._trained().items()}
+        self._add(point)
+
+    def _is_hopeless(self) -> bool:
+        """Has the held-out loss not fallen for as many looks as `patience` allows?"""
+        if self.recipe.patience is None:
+            return False
+        losses = [point.loss for point in self.points if point.part == "held_out"]
+        return len(losses) - 1 - int(np.argmin(losses)) >= self.recipe.patience
+
+    def _add(self, point: CurvePoint) -> None:
+        self.points.append(point)
+        self.watch(point)
+
+    def _trained(self) -> dict[str, Any]:
+        named = self.model.named_parameters()
+        return {name: weights.detach() for name, weights in named if weights.requires_grad}
+
+    def _told(self) -> list[dict[str, Any]]:
+        return [asdict(point) for point in self.points]
+
+    def _state(self, step: int) -> dict[str, Any]:
+        return {
+            "step": step,
+            "weights": self._trained(),
+            "optimizer": self.optimizer.state_dict(),
+            "best": self.best,
+            "points": self._told(),
+        }
 
 
 def _device() -> Any:
@@ -291,7 +370,7 @@ def _parameter_groups(model: Any, weight_decay: float) -> list[dict[str, Any]]:
     ]
 
 
-def _logits(model: Any, classifier: Classifier, encodings: Sequence[Encoding], device: Any) -> Any:
+def _logits(model: Any, classifier: Classifier, encodings: Sequence[Encoding], dtype: Dtype) -> Any:
     """Of one batch, padded on the right to its longest text; (n, 2)."""
     import torch
 
@@ -299,8 +378,8 @@ def _logits(model: Any, classifier: Classifier, encodings: Sequence[Encoding], d
     pad = classifier.tokenizer.pad_token_id
     ids = [[*e.ids, *[pad] * (longest - len(e.ids))] for e in encodings]
     mask = [[1] * len(e.ids) + [0] * (longest - len(e.ids)) for e in encodings]
-    lower = classifier.dtype != "float32"
-    with torch.autocast(device.type, getattr(torch, classifier.dtype), enabled=lower):
+    device = next(model.parameters()).device
+    with torch.autocast(device.type, torch.bfloat16, enabled=dtype == "bfloat16"):
         return model(
             input_ids=torch.tensor(ids, device=device),
             attention_mask=torch.tensor(mask, device=device),
@@ -311,8 +390,9 @@ def _loss(model: Any, classifier: Classifier, sample: Sample, rows: Rows, weight
     """Mean cross-entropy of a batch, each poem by its weight."""
     import torch
 
-    device = next(model.parameters()).device
-    logits = _logits(model, classifier, [sample.encodings[row] for row in rows], device)
+    encodings = [sample.encodings[row] for row in rows]
+    logits = _logits(model, classifier, encodings, classifier.dtype)
+    device = logits.device
     labels = torch.tensor(sample.labels[rows], device=device)
     each = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
     return (torch.tensor(weights, dtype=torch.float32, device=device) * each).mean()
@@ -347,17 +427,22 @@ def _held_out_point(
 
 
 def encoded_scores(model: Any, classifier: Classifier, encodings: Sequence[Encoding]) -> Floats:
-    """ln P(LLM) / P(human) of each text; equal texts are read once and score the same."""
+    """ln P(LLM) / P(human) of each text; equal texts are read once and score the same.
+
+    In float32 where the weights allow it, whatever they were trained in: two poems that
+    bfloat16 cannot part would tie.
+    """
     import torch
 
     model.eval()
     distinct = sorted({encoding.ids: encoding for encoding in encodings}.values(), key=_length)
     found: dict[tuple[int, ...], float] = {}
-    device = next(model.parameters()).device
+    whole = all(weights.dtype == torch.float32 for weights in model.parameters())
+    dtype: Dtype = "float32" if whole else classifier.dtype
     with torch.inference_mode(), _threads_for(model):
         for start in range(0, len(distinct), SCORED_AT_ONCE):
             batch = distinct[start : start + SCORED_AT_ONCE]
-            logits = _logits(model, classifier, batch, device).double().cpu().numpy()
+            logits = _logits(model, classifier, batch, dtype).double().cpu().numpy()
             scores = log_odds(logits, model.config.id2label, classifier.identity)
             found |= zip((e.ids for e in batch), scores.tolist(), strict=True)
     return np.array([found[encoding.ids] for encoding in encodings], np.float64)
@@ -370,13 +455,50 @@ def _length(encoding: Encoding) -> tuple[int, tuple[int, ...]]:
 # --- as a detector -------------------------------------------------------------------
 
 
-@dataclass
-class Kept:
-    """What remains of a detector's training: its final model, and all curves."""
+@dataclass(frozen=True)
+class KeptModel:
+    """A trained fold model; its weights lie in its checkpoint, one a time in memory."""
 
-    classifier: Classifier | None = None
-    model: Any = None
-    checkpoint: Checkpoint | None = None
+    classifier: Classifier
+    seed: int
+    checkpoint: Checkpoint
+    points: Sequence[CurvePoint]
+
+    def model(self) -> Any:
+        """The model, built anew with the weights that were kept.
+
+        Raises:
+            UserError: they are not there any more.
+        """
+        state = self.checkpoint.load()
+        if state is None:
+            raise UserError("the work cache lost the weights of a trained network; run again")
+        model = self.classifier.build(self.seed)
+        model.load_state_dict(state["weights"], strict=False)
+        return model.eval()
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """(taken, of which the weights were kept)."""
+        looks = [point for point in self.points if point.part == "held_out"]
+        taken = max(point.step for point in self.points)
+        return taken, min(looks, key=lambda p: p.loss).step if looks else taken
+
+
+def speed_key(network: str, recipe: Recipe, max_tokens: int) -> dict[str, Any]:
+    """Under which a network's measured speed is kept, for plans."""
+    return {
+        "network": network,
+        "batch_size": recipe.batch_size,
+        "max_tokens": max_tokens,
+        "device": device_name(),
+    }
+
+
+def seconds_a_pass(cache: WorkCache, network: str, recipe: Recipe, max_tokens: int) -> float | None:
+    """What a poem took in the last training of such a network; None where there was none."""
+    found = cache.get_json(SPEED, speed_key(network, recipe, max_tokens))
+    return None if found is None else float(found["seconds"])
 
 
 def learner(
@@ -385,22 +507,20 @@ def learner(
     corpus: Corpus,
     recipe: Recipe,
     cache: WorkCache,
-    kept: Kept,
+    kept: dict[str, KeptModel],
     watch: Callable[[CurvePoint], None],
+    *,
+    lesson: str = "",
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-) -> Callable[[Rows, str], Scorer]:
-    """A `crossfit.Learner`; a fold's scores are kept in the cache, its model is not."""
+) -> Learner:
+    """A `crossfit.Learner`; each fold's model goes to `kept`."""
+    named = f"{detector} {lesson}".strip()
 
     def learn(rows: Rows, fold: str) -> Scorer:
         classifier = factory(corpus.texts_of(rows))
         train = Sample.of(classifier, corpus.texts_of(rows), corpus.labels[rows])
         others = np.setdiff1d(corpus.rows(train=True), rows)
-        key = _key(detector, fold, corpus, (rows, others), classifier, recipe)
-        done = cache.get_json("fold_scores", key) if fold != "all" else None
-        if done is not None:
-            for point in done["points"]:
-                watch(CurvePoint(**point))
-            return _looked_up(others, done["scores"])
+        key = _key(named, fold, corpus, (rows, others), classifier, recipe)
         checkpoint = Checkpoint(cache, key, checkpoint_seconds)
         held_out = Sample.of(classifier, corpus.texts_of(others), corpus.labels[others])
         model, points = fine_tune(
@@ -408,28 +528,19 @@ def learner(
             train,
             recipe,
             checkpoint,
-            name=(detector, fold),
+            name=(named, fold),
             held_out=held_out if len(others) else None,
             watch=watch,
+            told_speed=lambda seconds: cache.put_json(
+                SPEED, speed_key(detector, recipe, classifier.max_tokens), {"seconds": seconds}
+            ),
         )
-        if fold == "all":
-            kept.classifier, kept.model, kept.checkpoint = classifier, model, checkpoint
-            return lambda asked: encoded_scores(
-                model, classifier, [classifier.encode(text) for text in corpus.texts_of(asked)]
-            )
-        scores = encoded_scores(model, classifier, held_out.encodings).tolist()
-        cache.put_json(
-            "fold_scores", key, {"scores": scores, "points": [asdict(point) for point in points]}
+        kept[fold] = KeptModel(classifier, recipe.seed, checkpoint, points)
+        return lambda asked: encoded_scores(
+            model, classifier, [classifier.encode(text) for text in corpus.texts_of(asked)]
         )
-        checkpoint.remove()
-        return _looked_up(others, scores)
 
     return learn
-
-
-def _looked_up(rows: Rows, scores: Sequence[float]) -> Scorer:
-    score_of = dict(zip(rows.tolist(), scores, strict=True))
-    return lambda asked: np.array([score_of[row] for row in asked.tolist()], np.float64)
 
 
 def _key(
@@ -450,6 +561,7 @@ def _key(
         "data": hashlib.sha256(repr(data).encode()).hexdigest(),
         "classifier": classifier.identity,
         "max_tokens": classifier.max_tokens,
+        "dtype": classifier.dtype,
         "recipe": asdict(recipe),
         "device": device_name(),
         "versions": [version("torch"), version("transformers")],

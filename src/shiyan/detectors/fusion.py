@@ -1,8 +1,8 @@
 """Several detectors' scores as one: a logistic regression on them, fitted on train poems.
 
-A train poem's fused score comes from a regression that did not learn from its group, as
-with every detector that learns. A poem that one of the fused detectors could not score
-has no fused score: a value put in its place would be a failure turned into data.
+The regressions are cross-fitted as every detector that learns is (`crossfit`). A poem that
+one of the fused detectors could not score has no fused score: a value put in its place
+would be a failure turned into data.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class Fusion:
         parts: the detectors that were fused.
         left_out: detector -> why it was not.
         weights: detector -> its weight for a score one standard deviation above the
-            mean, in the regression that learnt from the whole train fold.
+            mean, the mean over the cross-fitted regressions.
         reason: why there is no fusion at all; else empty.
     """
 
@@ -46,8 +46,8 @@ class Fusion:
         weights = ", ".join(f"{name} {self.weights[name]:+.2f}" for name in self.parts)
         without = "".join(f"; without {name}: {why}" for name, why in self.left_out.items())
         return {
-            NAME: "logistic regression on standardised scores, fitted on the train fold, train "
-            f"poems cross-fitted by group; weights {weights}{without}"
+            NAME: "logistic regressions on standardised scores, cross-fitted by group on the "
+            f"train fold and aligned; mean weights {weights}{without}"
         }
 
 
@@ -70,8 +70,12 @@ def fused(table: Mapping[str, Floats], corpus: Corpus, folds: int, seed: int) ->
     if reason := lacks(scorable.labels[scorable.rows(train=True)]):
         reason = f"train fold: {reason}"
         return Fusion(_unscored(corpus, reason), parts, left_out, {}, reason)
-    weights: dict[str, float] = {}
-    found = fit_and_score(_learner(matrix, scorable, parts, seed, weights), scorable, folds, seed)
+    of_each: list[Floats] = []
+    found = fit_and_score(_learner(matrix, scorable, seed, of_each), scorable, folds, seed)
+    if not found.models:
+        reason = next(iter(found.reasons.values()))
+        return Fusion(_unscored(corpus, reason), parts, left_out, {}, reason)
+    weights = dict(zip(parts, np.mean(of_each, axis=0).tolist(), strict=True))
     return Fusion(as_records(NAME, scorable, found), parts, left_out, weights)
 
 
@@ -99,9 +103,7 @@ def _without_gaps(corpus: Corpus, matrix: Floats, parts: Sequence[str]) -> Corpu
     )
 
 
-def _learner(
-    matrix: Floats, corpus: Corpus, parts: Sequence[str], seed: int, weights: dict[str, float]
-) -> Learner:
+def _learner(matrix: Floats, corpus: Corpus, seed: int, weights: list[Floats]) -> Learner:
     def learn(rows: Rows, fold: str) -> Scorer:
         from sklearn.linear_model import LogisticRegression
         from sklearn.pipeline import make_pipeline
@@ -110,8 +112,7 @@ def _learner(
         regression = LogisticRegression(class_weight="balanced", max_iter=1000, random_state=seed)
         model = make_pipeline(StandardScaler(), regression)
         model.fit(matrix[rows], corpus.labels[rows])
-        if fold == "all":
-            weights.update(zip(parts, regression.coef_[0].tolist(), strict=True))
+        weights.append(regression.coef_[0])
 
         def score(asked: Rows) -> Floats:
             if not len(asked):

@@ -17,6 +17,7 @@ from shiyan.config import (
 )
 from shiyan.detectors.roberta import (
     Classifier,
+    Dtype,
     Models,
     build_pretrained,
     checkpoint_folder,
@@ -24,6 +25,7 @@ from shiyan.detectors.roberta import (
     quiet_transformers,
     reads_line_breaks,
     refuse_without_padding,
+    working_dtype,
 )
 from shiyan.errors import UserError
 
@@ -52,13 +54,15 @@ def lora_classifier(params: TrainRobertaParams, models: Models) -> Classifier:
         base = causal_classifier(folder, identity, lora.max_tokens)
         name = lora.model
 
+    dtype = working_dtype(lora.dtype)
+
     def build(seed: int) -> Any:
-        return adapted(folder, seed, lora, base.tokenizer.pad_token_id, name)
+        return adapted(folder, seed, lora, dtype, base.tokenizer.pad_token_id, name)
 
     head = "" if lora.model is None else ", head from zeros"
-    made = f"rank {lora.rank}, alpha {lora.alpha:g}, {lora.dtype}{head}"
+    made = f"rank {lora.rank}, alpha {lora.alpha:g}, {dtype}{head}"
     described = f"LoRA ({made}) on {base.identity}"
-    return replace(base, build=build, identity=described, dtype=lora.dtype)
+    return replace(base, build=build, identity=described, dtype=dtype)
 
 
 def _causal_folder(name: str, models: Models) -> tuple[Path, str]:
@@ -95,7 +99,9 @@ def causal_classifier(folder: Path, identity: str, max_tokens: int) -> Classifie
     )
 
 
-def adapted(folder: Path, seed: int, lora: LoraParams, pad_token_id: int, name: str) -> Any:
+def adapted(
+    folder: Path, seed: int, lora: LoraParams, dtype: Dtype, pad_token_id: int, name: str
+) -> Any:
     """The frozen model with its adapter; only adapter and head are trained and kept.
 
     A causal model's head begins with zeros, a half for every poem: its states are so large
@@ -107,7 +113,7 @@ def adapted(folder: Path, seed: int, lora: LoraParams, pad_token_id: int, name: 
     import torch
     from peft import LoraConfig, get_peft_model
 
-    model = build_pretrained(folder, seed, dtype=lora.dtype, pad_token_id=pad_token_id)
+    model = build_pretrained(folder, seed, dtype=dtype, pad_token_id=pad_token_id)
     if lora.model is not None:
         torch.nn.init.zeros_(model.score.weight)
     targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)

@@ -10,8 +10,8 @@ temperatures, LLM poems are those of `splits.at_main_temperature`.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+from shiyan.config import LessonKind as Kind
 from shiyan.records import EvaluatedPoem, Fold
 from shiyan.splits import (
     MERGES,
@@ -23,10 +23,6 @@ from shiyan.splits import (
     subset_name,
     subsets_of,
 )
-
-Kind = Literal[
-    "in_domain", "out_of_domain", "temperature", "generator", "generator_left_out", "poet_left_out"
-]
 
 OUT_OF_DOMAIN: Mapping[str, tuple[str, ...]] = {
     "D2+4+5": ("D2+4+5", "D1", "D6-8", "D9", "D10-13"),

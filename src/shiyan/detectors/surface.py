@@ -7,7 +7,6 @@ distance from the plane (SVM) or the share of trees (forest), an LLM's being hig
 """
 
 import json
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,23 +15,28 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from shiyan.config import NGramParams
-from shiyan.detectors.crossfit import Corpus, Rows, Scorer
+from shiyan.config import ControlName, NGramParams
+from shiyan.detectors.crossfit import Corpus, Learner, Rows, Scorer, UnlearntError
 from shiyan.jsonl import replacing
 from shiyan.metrics import Floats
-from shiyan.poem import characters, lines, stanzas
+from shiyan.poem import characters, is_punctuation, lines, stanzas
 
-SurfaceName = Literal[
-    "char_ngrams", "char_ngrams_svm", "char_ngrams_forest", "layout_only", "length_only"
-]
-LINEAR: tuple[SurfaceName, ...] = ("char_ngrams", "char_ngrams_svm")
+SurfaceName = Literal["char_ngrams"] | ControlName
+LINEAR: tuple[SurfaceName, ...] = (
+    "char_ngrams",
+    "char_ngrams_svm",
+    "typography_only",
+    "han_only",
+)
+BORDERS: dict[SurfaceName, float] = {"char_ngrams_forest": 0.5}
+"""Raw score from which on a detector itself says LLM; 0 of all others."""
 
 MIN_DOCUMENTS = 2
 """An n-gram that only one train poem holds cannot be told from chance."""
-SMALL = 20
-"""Of fewer poems than this, n-grams of a single poem are kept, or none might remain."""
+ANY_CHARACTER = "字"
+"""Stands for every character where only typography is read."""
 TREES = 200
-FORMULAS = 1
+FORMULAS = 2
 """Raised where a score of these detectors changes, so that kept ones are not taken for new."""
 
 LAYOUT = (
@@ -58,7 +62,7 @@ def layout(text: str) -> list[float]:
     body = lines(text)
     widths = [len(characters(line)) for line in body] or [0]
     symbols = "".join(body).replace(" ", "")
-    marks = sum(map(_is_punctuation, symbols))
+    marks = sum(map(is_punctuation, symbols))
     of_lines = max(len(body), 1)
     return [
         float(len(body)),
@@ -68,17 +72,25 @@ def layout(text: str) -> list[float]:
         float(max(widths)),
         float(min(widths)),
         marks / max(len(symbols), 1),
-        sum(_is_punctuation(line[-1]) for line in body) / of_lines,
+        sum(is_punctuation(line[-1]) for line in body) / of_lines,
         sum(" " in line for line in body) / of_lines,
     ]
 
 
-def _is_punctuation(symbol: str) -> bool:
-    return unicodedata.category(symbol).startswith("P")
+def typography(text: str) -> str:
+    """The text with one character for all: marks, blanks and line breaks are what is left."""
+    return "".join(ANY_CHARACTER if characters(symbol) else symbol for symbol in text)
 
 
-def pipeline(name: SurfaceName, n_texts: int, ngram: NGramParams, seed: int) -> Any:
-    """A scikit-learn pipeline from `n_texts` texts to a classifier; classes weigh equally."""
+PREPROCESSORS: dict[SurfaceName, Callable[[str], str]] = {
+    "typography_only": typography,
+    "han_only": characters,
+}
+"""What is left of a text for its n-grams; else all of it, its Latin letters in lower case."""
+
+
+def pipeline(name: SurfaceName, ngram: NGramParams, seed: int) -> Any:
+    """A scikit-learn pipeline from texts to a classifier; classes weigh equally."""
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
@@ -93,7 +105,8 @@ def pipeline(name: SurfaceName, n_texts: int, ngram: NGramParams, seed: int) -> 
     tfidf = TfidfVectorizer(
         analyzer="char",
         ngram_range=(ngram.shortest, ngram.longest),
-        min_df=MIN_DOCUMENTS if n_texts >= SMALL else 1,
+        min_df=MIN_DOCUMENTS,
+        preprocessor=PREPROCESSORS.get(name),
         sublinear_tf=True,
     )
     logistic = LogisticRegression(class_weight="balanced", max_iter=1000, random_state=seed)
@@ -103,6 +116,8 @@ def pipeline(name: SurfaceName, n_texts: int, ngram: NGramParams, seed: int) -> 
         "char_ngrams": [tfidf, logistic],
         "char_ngrams_svm": [tfidf, svm],
         "char_ngrams_forest": [tfidf, forest],
+        "typography_only": [tfidf, logistic],
+        "han_only": [tfidf, logistic],
         "layout_only": [*counted(layout), logistic],
         "length_only": [*counted(length), logistic],
     }
@@ -110,17 +125,20 @@ def pipeline(name: SurfaceName, n_texts: int, ngram: NGramParams, seed: int) -> 
 
 
 def learner(
-    name: SurfaceName, corpus: Corpus, ngram: NGramParams, seed: int, kept: dict[SurfaceName, Any]
-) -> Callable[[Rows, str], Scorer]:
-    """A `crossfit.Learner`; the pipeline that learnt from the whole train fold goes to `kept`."""
+    name: SurfaceName, corpus: Corpus, ngram: NGramParams, seed: int, kept: dict[str, Any]
+) -> Learner:
+    """A `crossfit.Learner`; each fold's pipeline goes to `kept`."""
 
     def learn(rows: Rows, fold: str) -> Scorer:
-        fitted = pipeline(name, len(rows), ngram, seed).fit(
-            corpus.texts_of(rows), corpus.labels[rows]
-        )
-        if fold == "all":
-            kept[name] = fitted
-        return lambda held_out: scores_of(fitted, corpus.texts_of(held_out))
+        fitted = pipeline(name, ngram, seed)
+        try:
+            fitted.fit(corpus.texts_of(rows), corpus.labels[rows])
+        except ValueError as error:
+            if "no terms remain" not in str(error) and "empty vocabulary" not in str(error):
+                raise
+            raise UnlearntError(f"no n-gram stands in {MIN_DOCUMENTS} train poems") from error
+        kept[fold] = fitted
+        return lambda asked: scores_of(fitted, corpus.texts_of(asked))
 
     return learn
 
@@ -144,14 +162,14 @@ class LinearNGrams:
         intercept: the score of a text that holds none of them.
     """
 
-    detector: str
+    detector: SurfaceName
     ngrams: tuple[str, ...]
     idf: tuple[float, ...]
     weights: tuple[float, ...]
     intercept: float
 
     @classmethod
-    def of(cls, detector: str, fitted: Any) -> Self:
+    def of(cls, detector: SurfaceName, fitted: Any) -> Self:
         """The numbers of a fitted TF-IDF and linear classifier."""
         tfidf, classifier = fitted[0], fitted[-1]
         weights = classifier.coef_[0]
@@ -172,6 +190,7 @@ class LinearNGrams:
         lengths = [len(ngram) for ngram in self.ngrams]
         tfidf = TfidfVectorizer(
             analyzer="char",
+            preprocessor=PREPROCESSORS.get(self.detector),
             ngram_range=(min(lengths), max(lengths)),
             vocabulary={ngram: column for column, ngram in enumerate(self.ngrams)},
             sublinear_tf=True,
@@ -193,7 +212,7 @@ class LinearNGrams:
 
 
 def facts(name: SurfaceName, fitted: Any) -> dict[str, Any]:
-    """What a control has learnt, for its file; a forest is refitted in seconds instead.
+    """What a fold's control has learnt, for its file; a forest is refitted in seconds instead.
 
     scikit-learn keeps a forest only as a pickle, which runs code when it is read.
     """

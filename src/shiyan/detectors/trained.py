@@ -1,27 +1,33 @@
 """All detectors that learn from the train fold, as the stage train_roberta runs them."""
 
-import hashlib
 import json
 import shutil
-import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from shiyan.config import LoraParams, TrainRobertaParams
 from shiyan.detectors import finetune, surface
 from shiyan.detectors.attacked import attack_records, with_attacked
-from shiyan.detectors.crossfit import Corpus, Fitted, Learner, as_records, fit_and_score
+from shiyan.detectors.crossfit import (
+    Corpus,
+    Fitted,
+    Rows,
+    alignment_notices,
+    as_records,
+    fit_and_score,
+    one_label_notices,
+    spread_notices,
+)
 from shiyan.detectors.evaluation.poems import evaluated_poems
-from shiyan.detectors.finetune import CurvePoint, Kept, Recipe
+from shiyan.detectors.finetune import CurvePoint, KeptModel, Recipe
 from shiyan.detectors.metrics import CLASSES
-from shiyan.detectors.protocol import Protocol
 from shiyan.detectors.roberta import ClassifierFactory, Encoding, Models, classifier_factory
 from shiyan.detectors.surface import LinearNGrams, SurfaceName
 from shiyan.jsonl import replacing
@@ -37,12 +43,14 @@ class Trained:
     """What training left.
 
     Attributes:
-        scores: of every poem by every detector; a train poem's is cross-fitted.
+        scores: of every poem by every detector, cross-fitted and aligned.
         attacked: of every attacked poem, under the id of the poem that was attacked.
         curve: the networks' training curves.
         reading: detector -> fold -> class -> how much of the poems the network read.
         notices: what a reader should know before trusting a score.
         made: how it was made.
+        alignments: detector -> fold model -> how its scores are aligned.
+        surface, networks: detector -> fold model.
     """
 
     scores: list[DetectorScore] = field(default_factory=list)
@@ -51,35 +59,35 @@ class Trained:
     reading: dict[str, Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     made: dict[str, Any] = field(default_factory=dict)
-    surface: dict[SurfaceName, Any] = field(default_factory=dict)
-    networks: dict[str, Kept] = field(default_factory=dict)
+    alignments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    surface: dict[SurfaceName, dict[str, Any]] = field(default_factory=dict)
+    networks: dict[str, dict[str, KeptModel]] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
-        """Write the models: safetensors, a tokenizer and a config; JSON for the others.
+        """Write every fold model: safetensors, a tokenizer and a config; JSON for the others.
 
-        Nothing here is a pickle, so nothing here runs code when it is loaded. The
-        folder takes its place in one rename.
+        With made.json, which holds each model's alignment, they are the detectors. Nothing
+        here is a pickle, so nothing here runs code when it is loaded. The folder takes its
+        place in one rename.
         """
         temporary = folder.with_name(f".{folder.name}.new")
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
-        for name, kept in self.networks.items():
-            if kept.model is not None and kept.classifier is not None:
-                # Asked whether embeddings changed, peft would look for the base on the hub.
-                is_adapter = hasattr(kept.model, "peft_config")
-                kept.model.save_pretrained(
-                    temporary / name, **({"save_embedding_layers": False} if is_adapter else {})
-                )
-                kept.classifier.tokenizer.save_pretrained(temporary / name)
-                # peft adds a card to be filled in by hand.
-                (temporary / name / "README.md").unlink(missing_ok=True)
-        controls = {}
-        for detector, fitted in self.surface.items():
-            if detector in surface.LINEAR:
-                LinearNGrams.of(detector, fitted).save(temporary / f"{detector}.json")
-            else:
-                controls[detector] = surface.facts(detector, fitted)
-        for file, content in (("controls.json", controls), ("made.json", self.made)):
+        for name, models in self.networks.items():
+            for fold, kept in models.items():
+                _save_network(kept, temporary / name / slug(fold))
+        controls: dict[str, Any] = {}
+        for detector, pipelines in self.surface.items():
+            for fold, fitted in pipelines.items():
+                if detector in surface.LINEAR:
+                    (temporary / detector).mkdir(exist_ok=True)
+                    path = temporary / detector / f"{slug(fold)}.json"
+                    LinearNGrams.of(detector, fitted).save(path)
+                else:
+                    of_fold = surface.facts(detector, fitted)
+                    controls.setdefault(detector, {})[slug(fold)] = of_fold
+        made = {**self.made, "alignments": self.alignments}
+        for file, content in (("controls.json", controls), ("made.json", made)):
             with replacing(temporary / file) as out:
                 json.dump(content, out, ensure_ascii=False, indent=2)
         shutil.rmtree(folder, ignore_errors=True)
@@ -87,9 +95,40 @@ class Trained:
 
     def forget_checkpoints(self) -> None:
         """Once the outs are written, nothing is left to resume."""
-        for kept in self.networks.values():
-            if kept.checkpoint is not None:
+        for models in self.networks.values():
+            for kept in models.values():
                 kept.checkpoint.remove()
+
+    def add(
+        self, name: str, corpus: Corpus, fitted: Fitted, border: float, test: Rows
+    ) -> list[DetectorScore]:
+        """A detector's records; its alignments and notices stay here.
+
+        Args:
+            test: rows of the test poems as they are, without attacked ones.
+        """
+        self.alignments[name] = {
+            slug(model.name): asdict(model.alignment) if model.alignment else None
+            for model in fitted.models
+        }
+        self.notices += alignment_notices(name, fitted)
+        self.notices += one_label_notices(name, fitted, test, border)
+        return as_records(name, corpus, fitted, border)
+
+
+def slug(fold: str) -> str:
+    """A fold model's name as that of a file or key."""
+    return fold.replace(" ", "_")
+
+
+def _save_network(kept: KeptModel, folder: Path) -> None:
+    model = kept.model()
+    # Asked whether embeddings changed, peft would look for the base on the hub.
+    is_adapter = hasattr(model, "peft_config")
+    model.save_pretrained(folder, **({"save_embedding_layers": False} if is_adapter else {}))
+    kept.classifier.tokenizer.save_pretrained(folder)
+    # peft adds a card to be filled in by hand.
+    (folder / "README.md").unlink(missing_ok=True)
 
 
 def train_detectors(
@@ -112,19 +151,27 @@ def train_detectors(
     evaluated_poems(poems, assignments)  # Refuses a split that leaks.
     changed = {item.poem.poem_id for item in attacked if item.poem is not None}
     everything = with_attacked(poems, assignments, attacked)
-    corpus = Corpus.of(*everything, one_temperature=True)
+    corpus = Corpus.of(*everything, one_temperature=True, text=params.text)
+    ids = np.array(corpus.poem_ids, dtype=object)
+    test = corpus.rows(train=False)
+    test = test[[poem_id not in changed for poem_id in ids[test]]]
     trained = Trained(made=_made(params, corpus))
     for name in control_names(params):
-        learn = surface.learner(name, corpus, params.ngram, params.seed, trained.surface)
-        fitted = fit_and_score(learn, corpus, params.threshold_folds, params.seed)
-        trained.scores += as_records(name, corpus, fitted)
+        pipelines = trained.surface.setdefault(name, {})
+        learn = surface.learner(name, corpus, params.ngram, params.seed, pipelines)
+        fitted = fit_and_score(learn, corpus, params.folds, params.seed)
+        border = surface.BORDERS.get(name, 0.0)
+        trained.scores += trained.add(name, corpus, fitted, border, test)
     for network, (factory, recipe) in networks_of(params, models).items():
-        kept = trained.networks.setdefault(network, Kept())
+        kept = trained.networks.setdefault(network, {})
         learn = finetune.learner(
             network, factory, corpus, recipe, cache, kept, trained.curve.append
         )
-        fitted = fit_and_score(learn, corpus, params.threshold_folds, params.seed)
-        _add_network(trained, network, corpus, fitted, recipe, changed)
+        fitted = fit_and_score(learn, corpus, params.folds, params.seed)
+        records = trained.add(network, corpus, fitted, 0.0, test)
+        trained.notices += spread_notices(network, fitted, test)
+        trained.scores += _with_reading(trained, network, corpus, fitted, records, changed)
+        trained.made["networks"] |= _network_made(network, kept, recipe)
     trained.scores, after = (
         [score for score in trained.scores if (score.poem_id in changed) == wanted]
         for wanted in (False, True)
@@ -143,7 +190,7 @@ def networks_of(
     """The networks by name: how to make each, and how to train it."""
     networks: dict[str, tuple[ClassifierFactory, Recipe]] = {
         params.name: (
-            classifier_factory(params.encoder, params.max_tokens),
+            classifier_factory(params.encoder, params.max_tokens, params.dtype),
             recipe_of(params, params),
         )
     }
@@ -155,138 +202,69 @@ def networks_of(
     return networks
 
 
-def train_lessons(
-    poems: Mapping[str, Poem],
-    assignments: Mapping[str, Assignment],
-    params: TrainRobertaParams,
-    models: Models,
-    cache: WorkCache,
-) -> list[DetectorScore]:
-    """The scores of every detector that `params.lessons` names, in every lesson.
-
-    A finished lesson's scores are kept in the work cache, so a killed run goes on with
-    the next one; of its models nothing is kept.
-    """
-    if params.lessons == "none":
-        return []
-    found: list[DetectorScore] = []
-    lessons = Protocol.of(evaluated_poems(poems, assignments)).lessons.values()
-    for lesson in tqdm(lessons, "train_roberta: lessons", unit="lesson", file=sys.stderr):
-        train = set(lesson.train)
-        chosen = dict.fromkeys((*lesson.train, *lesson.test))
-        corpus = Corpus.of(
-            {poem_id: poems[poem_id] for poem_id in chosen},
-            {
-                poem_id: assignments[poem_id].model_copy(
-                    update={"fold": "train" if poem_id in train else "test"}
-                )
-                for poem_id in chosen
-            },
-        )
-        for name, model, learn in _lesson_learners(lesson.name, corpus, params, models, cache):
-            fitted = _kept_or_fitted(name, model, learn, corpus, params, cache)
-            found += [
-                score.model_copy(update={"setting": lesson.name})
-                for score in as_records(name, corpus, fitted)
-            ]
-    return found
-
-
-def _lesson_learners(
-    lesson: str, corpus: Corpus, params: TrainRobertaParams, models: Models, cache: WorkCache
-) -> Iterator[tuple[str, str, Learner]]:
-    """(detector, what it is before it learns, learner)."""
-    for control in control_names(params):
-        learn = surface.learner(control, corpus, params.ngram, params.seed, {})
-        yield control, f"formulas {surface.FORMULAS}", learn
-    if params.lessons == "all":
-        for network, (factory, recipe) in networks_of(params, models).items():
-            kept = Kept()
-            name = f"{network} {lesson}"
-            yield (
-                network,
-                factory(corpus.texts_of(corpus.rows(train=True))).identity,
-                finetune.learner(name, factory, corpus, recipe, cache, kept, lambda point: None),
-            )
-            if kept.checkpoint is not None:
-                # Asked for again, its scores are in the cache.
-                kept.checkpoint.remove()
-
-
-def _kept_or_fitted(
-    name: str,
-    model: str,
-    learn: Learner,
-    corpus: Corpus,
-    params: TrainRobertaParams,
-    cache: WorkCache,
-) -> Fitted:
-    """The detector's scores of a lesson's poems: those kept in the cache, or new ones."""
-    parts = [corpus.texts, corpus.labels.tolist(), corpus.groups, corpus.is_train.tolist()]
-    key = {
-        "detector": name,
-        # A model's name or folder in params says nothing of the weights there.
-        "model": model,
-        "device": finetune.device_name(),
-        "data": hashlib.sha256(repr(parts).encode()).hexdigest(),
-        "params": params.model_dump(mode="json", exclude={"lessons", "resamples", "controls"}),
-        "versions": {library: version(library) for library in LIBRARIES},
-    }
-    kept = cache.get_json("lesson_scores", key)
-    if kept is not None:
-        scores = np.array([np.nan if s is None else s for s in kept["scores"]], np.float64)
-        return Fitted(scores, {int(row): why for row, why in kept["reasons"].items()}, None)
-    fitted = fit_and_score(learn, corpus, params.threshold_folds, params.seed)
-    values = [float(score) if np.isfinite(score) else None for score in fitted.scores]
-    cache.put_json("lesson_scores", key, {"scores": values, "reasons": fitted.reasons})
-    return fitted
-
-
-def _add_network(
+def _with_reading(
     trained: Trained,
     name: str,
     corpus: Corpus,
     fitted: Fitted,
-    recipe: Recipe,
+    records: Sequence[DetectorScore],
     attacked: Collection[str],
-) -> None:
-    """A network's scores, what it read (of the poems as they are), and how it was made."""
-    records = as_records(name, corpus, fitted)
-    kept = trained.networks[name]
-    if kept.classifier is None:
-        trained.scores += records
-        trained.notices.append(f"{name}: not trained, {_why_not(corpus, fitted)}")
-        return
+) -> list[DetectorScore]:
+    """A network's records with what it read, which is also told of the poems as they are."""
+    if not fitted.models:
+        reasons = [*_unlearnt(corpus, fitted), *fitted.reasons.values(), "there is no poem"]
+        trained.notices.append(f"{name}: not trained, {reasons[0]}")
+        return list(records)
     trained.notices += [
         f"{name}: {n} poems have no score: {reason}"
         for reason, n in Counter(_unlearnt(corpus, fitted)).items()
     ]
-    encodings = [kept.classifier.encode(text) for text in corpus.texts]
-    trained.scores += [
-        record.model_copy(
-            update={
-                "n_tokens": encoding.n_tokens,
-                "n_read": len(encoding.ids) if encoding.is_cut else None,
-                "unknown_share": round(encoding.unknown_share, 4),
-            }
-        )
-        for record, encoding in zip(records, encodings, strict=True)
-    ]
-    own = {
-        row: encoding
-        for row, encoding in enumerate(encodings)
-        if corpus.poem_ids[row] not in attacked
-    }
+    read = _read(corpus, fitted, trained.networks[name])
+    own = {row: e for row, e in read.items() if corpus.poem_ids[row] not in attacked}
     trained.reading[name] = _reading(corpus, own)
     trained.notices += _reading_notices(name, corpus, own)
-    steps = max(p.step for p in trained.curve if p.detector == name and p.fold == "all")
-    trained.made["networks"][name] = {
-        "model": kept.classifier.identity,
-        "max_tokens": kept.classifier.max_tokens,
-        "reads_line_breaks": kept.classifier.reads_line_breaks,
-        "optimizer_steps": steps,
-        "device": next(kept.model.parameters()).device.type,
-        **asdict(recipe),
+    return [
+        record.model_copy(
+            update={
+                "n_tokens": read[row].n_tokens,
+                "n_read": len(read[row].ids) if read[row].is_cut else None,
+                "unknown_share": round(read[row].unknown_share, 4),
+            }
+        )
+        for row, record in enumerate(records)
+    ]
+
+
+def _read(corpus: Corpus, fitted: Fitted, kept: Mapping[str, KeptModel]) -> dict[int, Encoding]:
+    """Row -> what was read of it; unknown tokens are the mean over the models that scored it."""
+    by_model = []
+    for model in fitted.models:
+        classifier = kept[model.name].classifier
+        encodings = [classifier.encode(text) for text in corpus.texts]
+        by_model.append((np.isfinite(model.raw), encodings))
+    found = {}
+    for row in range(len(corpus)):
+        there = [e[row] for scored, e in by_model if scored[row]] or [by_model[0][1][row]]
+        found[row] = replace(there[0], unknown_share=fmean(e.unknown_share for e in there))
+    return found
+
+
+def _network_made(name: str, kept: Mapping[str, KeptModel], recipe: Recipe) -> dict[str, Any]:
+    if not kept:
+        return {}
+    classifier = next(iter(kept.values())).classifier
+    steps = {slug(fold): model.steps for fold, model in kept.items()}
+    return {
+        name: {
+            "model": classifier.identity,
+            "dtype": classifier.dtype,
+            "max_tokens": classifier.max_tokens,
+            "reads_line_breaks": classifier.reads_line_breaks,
+            "optimizer_steps": {fold: taken for fold, (taken, _) in steps.items()},
+            "weights_of_step": {fold: best for fold, (_, best) in steps.items()},
+            "device": finetune.device_name(),
+            **asdict(recipe),
+        }
     }
 
 
@@ -300,13 +278,9 @@ def recipe_of(params: TrainRobertaParams, own: TrainRobertaParams | LoraParams) 
         weight_decay=params.weight_decay,
         balance=params.balance,
         seed=params.seed,
+        evaluate_every=params.evaluate_every,
+        patience=params.patience,
     )
-
-
-def _why_not(corpus: Corpus, fitted: Fitted) -> str:
-    # What the last poems lack is what the whole train fold could not teach.
-    reasons = [*fitted.reasons.values(), *_unlearnt(corpus, fitted)]
-    return reasons[-1] if reasons else "there is no poem"
 
 
 def _unlearnt(corpus: Corpus, fitted: Fitted) -> list[str]:
@@ -324,8 +298,8 @@ def _made(params: TrainRobertaParams, corpus: Corpus) -> dict[str, Any]:
             f"n_train_{name}": int((corpus.labels[train] == label).sum())
             for label, name in enumerate(CLASSES)
         },
-        "train_scores": _cross_fitted(min(params.threshold_folds, n_groups)),
-        "text": "body",
+        "cross_fitting": _cross_fitted(params.folds, n_groups),
+        "text": params.text,
         "ngrams": f"{params.ngram.shortest}-{params.ngram.longest} characters, "
         f"in {surface.MIN_DOCUMENTS} train poems or more, TF-IDF",
         "networks": {},
@@ -333,10 +307,16 @@ def _made(params: TrainRobertaParams, corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def _cross_fitted(parts: int) -> str:
-    if parts < 2:
-        return f"none: cross-fitting needs two groups of train poems, and there are {parts}"
-    return f"cross-fitted over {parts} parts of whole groups"
+def _cross_fitted(folds: int, n_groups: int) -> str:
+    if folds == 1:
+        return "of one model of the whole train fold; train poems have none"
+    if n_groups < 2:
+        return f"none: cross-fitting needs two groups of train poems, and there are {n_groups}"
+    return (
+        f"mean of {min(folds, n_groups)} models, each trained without one part of the train fold "
+        "and aligned, (score - median) / interquartile range, on the LLM poems of that part; "
+        "a train poem's is of the one model that did not learn from its group"
+    )
 
 
 def _reading(corpus: Corpus, encodings: Mapping[int, Encoding]) -> dict[str, Any]:

@@ -26,14 +26,14 @@ from shiyan.lm.folder import scoring_model
 from shiyan.lm.reduce import Plan
 from shiyan.lm.statistics import token_statistics
 from shiyan.models import ScoringModel
-from shiyan.poem import characters, normalised, one_line
+from shiyan.poem import characters, normalised, one_line, unpunctuated
 from shiyan.records import DetectorScore, Poem
 from shiyan.token_statistics import ModelStatistics, Pair, PairStatistics, TextStatistics
 from shiyan.work import WorkCache
 
 PairRole = Literal["fast", "binoculars"]
 """Whose pair of models a detector looks at."""
-TextPart = Literal["body", "title_and_body", "raw"]
+TextPart = Literal["body", "title_and_body", "unpunctuated", "raw"]
 """What of a poem is read; raw: its text as it stands, blanks and line ends too."""
 
 OF_ONE_MODEL: dict[str, Callable[[ModelStatistics], float]] = {
@@ -94,6 +94,8 @@ def text_of(poem: Poem, what: TextPart = "body") -> str:
     """The text that detectors read; a title stands before the body with an empty line."""
     if what == "raw":
         return poem.text
+    if what == "unpunctuated":
+        return unpunctuated(poem.text)
     body = normalised(poem.text)
     title = one_line(poem.title)
     return f"{title}\n\n{body}" if what == "title_and_body" and title else body
@@ -241,7 +243,7 @@ def scored(name: str, statistics: TextStatistics, roles: Roles) -> tuple[float |
     p = statistics.models[scoring]
     # A rank counts likelier tokens, and would be finite where the logits are not.
     if not np.isfinite(p.log_prob).all():
-        return None, _not_finite(scoring)
+        return None, not_finite(scoring)
     try:
         if name in OF_ONE_MODEL:
             score = OF_ONE_MODEL[name](p)
@@ -251,8 +253,9 @@ def scored(name: str, statistics: TextStatistics, roles: Roles) -> tuple[float |
         return None, str(error)
     if math.isfinite(score):
         return score, None
-    return None, _not_finite(*(roles.pair(name) if name in OF_A_PAIR else (scoring,)))
+    return None, not_finite(*(roles.pair(name) if name in OF_A_PAIR else (scoring,)))
 
 
-def _not_finite(*models: str) -> str:
+def not_finite(*models: str) -> str:
+    """The reason that is kept where a model's logits overflow."""
     return f"the logits of {' or '.join(dict.fromkeys(models))} are not finite"

@@ -50,7 +50,7 @@ from shiyan import poem as parser
 from shiyan.answers import split_thinking
 from shiyan.generation import wrapping
 from shiyan.records import Poem
-from shiyan.twins import grams, traditional_share
+from shiyan.twins import copied_share, traditional_share
 
 UNWRAPPING: dict[str, Callable[[str, wrapping.Drop], str]] = {
     "special_tokens": wrapping.without_special_tokens,
@@ -668,12 +668,6 @@ def is_loop(lines: list[str]) -> bool:
     text = "".join(lines)
     stuck = re.search(r"(.{1,30}?)\1{9,}", text)
     return stuck is not None and len(stuck[0]) >= LOOP_SHARE * len(text)
-
-
-def copied_share(text: str, source: str) -> float:
-    """Share of a text's character 3-grams that the source holds too; 0 … 1."""
-    own = grams(text)
-    return len(own & grams(source)) / len(own) if own else 0.0
 
 
 def _clauses(text: str) -> list[str]:

@@ -78,7 +78,7 @@ def plan(
     Raises:
         UserError: parameters that do not fit each other or the poems.
     """
-    budget = Budget(params.budget, "generate.budget")
+    budget = Budget(params.budget, "asking.generate.budget")
     chosen = readings.choose_poems(human, params.understanding.poems, params.seed, personas)
     reading_tasks = readings.plan_readings(chosen, params.understanding, prompts)
     tasks = poems.plan_poems(human, params, prompts, forms) if params.replies is None else []

@@ -14,6 +14,7 @@ from shiyan.lm.causal import CausalLM, Reading
 from shiyan.lm.reduce import Key, Plan, batch_rows, kind_of
 from shiyan.lm.tokenizer import Tokenizer, load_tokenizer, refuse_other_tokens
 from shiyan.models import ScoringModel
+from shiyan.poem import Spans
 from shiyan.token_statistics import (
     ModelStatistics,
     Pair,
@@ -54,7 +55,8 @@ def token_statistics(
     """
     tokenizers = {name: load_tokenizer(models[name]) for name in plan.names}
     refuse_other_tokens(tokenizers.values())
-    encoded = _encoded(tokenizers.values(), texts)
+    smallest = min(tokenizers.values(), key=lambda tokenizer: len(tokenizer.ids))
+    encoded = _encoded(smallest, texts)
     sequences = _readable(encoded, tokenizers.values(), reading)
     store = _Store(models, reading, cache)
     kept = {text: store.read(text, plan, len(ids)) for text, ids in sequences.items()}
@@ -75,16 +77,19 @@ def token_statistics(
                     kept[text] |= {k: unpacked(kind_of(k), rows) for k, rows in found.items()}
                     bar.update(len(part[text]))
     longest = longest_read(tokenizers.values(), reading)
-    return {text: _gathered(len(ids), kept.get(text, {}), longest) for text, ids in encoded.items()}
+    spans = smallest.spans(list(encoded)) if encoded else None
+    return {
+        text: _gathered(len(ids), kept.get(text, {}), longest, spans[n] if spans else None)
+        for n, (text, ids) in enumerate(encoded.items())
+    }
 
 
 # --- what is read ------------------------------------------------------------------------
 
 
-def _encoded(tokenizers: Iterable[Tokenizer], texts: Iterable[str]) -> dict[str, list[int]]:
-    """Token ids of each distinct text, by the tokenizer that knows the fewest tokens."""
+def _encoded(tokenizer: Tokenizer, texts: Iterable[str]) -> dict[str, list[int]]:
+    """Token ids of each distinct text."""
     distinct = list(dict.fromkeys(texts))
-    tokenizer = min(tokenizers, key=lambda tokenizer: len(tokenizer.ids))
     return dict(zip(distinct, tokenizer.encode(distinct), strict=True))
 
 
@@ -178,7 +183,9 @@ def _lacking(plan: Plan, kept: Mapping[Key, Statistics]) -> Plan | None:
     return Plan(models, pairs) if models or pairs else None
 
 
-def _gathered(n_tokens: int, found: Mapping[Key, Statistics], longest: int) -> TextStatistics:
+def _gathered(
+    n_tokens: int, found: Mapping[Key, Statistics], longest: int, spans: Spans | None
+) -> TextStatistics:
     models: dict[str, ModelStatistics] = {}
     pairs: dict[Pair, PairStatistics] = {}
     for key, statistics in found.items():
@@ -186,7 +193,7 @@ def _gathered(n_tokens: int, found: Mapping[Key, Statistics], longest: int) -> T
             models[str(key)] = statistics
         elif not isinstance(key, str):
             pairs[key] = statistics
-    return TextStatistics(n_tokens, models, pairs, longest)
+    return TextStatistics(n_tokens, models, pairs, longest, spans)
 
 
 # --- what is computed --------------------------------------------------------------------

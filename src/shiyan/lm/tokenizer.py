@@ -7,6 +7,7 @@ from typing import Any
 
 from shiyan.errors import UserError
 from shiyan.models import ScoringModel
+from shiyan.poem import Spans
 
 PROBE = "◎𫛛 春风又绿江南岸，\n\n明月何時照我還？　乜嘢🙂"
 """A line that a tokenizer must give back: rare characters, full-width blank, empty line."""
@@ -67,6 +68,21 @@ class Tokenizer:
             return []
         encoded = self.backend(list(texts), add_special_tokens=False, split_special_tokens=True)
         return [list(ids) for ids in encoded["input_ids"]]
+
+    def spans(self, texts: Sequence[str]) -> list[Spans] | None:
+        """Where each token of `encode` stands in its text; None if the tokenizer cannot tell.
+
+        A character that is cut into several tokens stands in each of them.
+        """
+        if not self.backend.is_fast:
+            return None
+        encoded = self.backend(
+            list(texts),
+            add_special_tokens=False,
+            split_special_tokens=True,
+            return_offsets_mapping=True,
+        )
+        return [tuple(map(tuple, offsets)) for offsets in encoded["offset_mapping"]]
 
 
 def load_tokenizer(model: ScoringModel) -> Tokenizer:

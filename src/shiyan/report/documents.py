@@ -44,3 +44,34 @@ def packaged(name: str) -> Document:
     """A JSON document of the package's data folder, such as `published/cciv.json`."""
     found: Document = json.loads((files("shiyan") / "data" / name).read_text(encoding="utf-8"))
     return found
+
+
+def flat_tables(document: Any) -> dict[str, dict[str, list[Any]]]:
+    """Table -> column -> values, of a file of tables (table -> place -> detector -> numbers).
+
+    An estimate takes a column of its own and one each for its ends, n and reason; a table
+    without rows is left out, and any other document has none.
+    """
+    tables = document.get("tables", {}) if isinstance(document, Mapping) else {}
+    found = {}
+    for name, places in tables.items():
+        rows = [
+            _flat({"detector": detector, **numbers})
+            for of_place in places.values()
+            for detector, numbers in of_place.items()
+        ]
+        columns = dict.fromkeys(column for row in rows for column in row)
+        if rows:
+            found[name] = {column: [row.get(column) for row in rows] for column in columns}
+    return found
+
+
+def _flat(numbers: Document) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in numbers.items():
+        if isinstance(value, Mapping):
+            parts = {f"{name} {part}": inner for part, inner in value.items() if part != "value"}
+            found |= {name: value.get("value"), **parts}
+        else:
+            found[name] = value
+    return found

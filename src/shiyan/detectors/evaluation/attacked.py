@@ -5,7 +5,8 @@ where both classes were changed, the numbers tell whether an LLM's poem hides or
 was done shows itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,9 +31,9 @@ def attacks(evaluator: Evaluator) -> Iterator[Row]:
         human = [poem_id for poem_id, label in of_attack.items() if not label]
         everybody = [p for p in evaluator.main.test if evaluator.poems[p].label == 0]
         for detector in evaluator.detectors:
-            yield _row(evaluator, detector, attack, OF_LLMS, llm, everybody, ())
+            yield _row(evaluator, detector, attack, OF_LLMS, llm, everybody)
             if human and llm:
-                yield _row(evaluator, detector, attack, OF_BOTH, [*llm, *human], (), human)
+                yield _row(evaluator, detector, attack, OF_BOTH, [*llm, *human], ())
 
 
 def _row(
@@ -40,9 +41,8 @@ def _row(
     detector: str,
     attack: str,
     who: str,
-    changed: list[str],
-    unchanged: list[str] | tuple[str, ...],
-    human: list[str] | tuple[str, ...],
+    changed: Sequence[str],
+    unchanged: Sequence[str],
 ) -> Row:
     scores = evaluator.scores(detector, evaluator.main)
     assert scores is not None
@@ -58,6 +58,7 @@ def _row(
     )
     assert before is not None and after is not None
     n_unscored = len(changed) - len(both) + before.n_unscored
+    before, after = (replace(cell, n_unscored=n_unscored) for cell in (before, after))
     facts = {
         "n_human": before.n_human,
         "n_llm": before.n - before.n_human,

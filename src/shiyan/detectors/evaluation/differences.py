@@ -5,6 +5,7 @@ hold, and only they say that a detector is surely better.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -50,8 +51,7 @@ def _both(evaluator: Evaluator, a: str, b: str) -> tuple[CellResult, CellResult]
     ours, theirs = (evaluator.cell(d, setting, chosen if lacking else None) for d in (a, b))
     assert ours is not None and theirs is not None
     n_unscored = sum(not both[row_of[poem_id]] for poem_id in setting.test)
-    ours.n_unscored = theirs.n_unscored = n_unscored
-    return ours, theirs
+    return replace(ours, n_unscored=n_unscored), replace(theirs, n_unscored=n_unscored)
 
 
 def _surely(cells: dict[Pair, tuple[CellResult, CellResult]], metric: str) -> dict[Pair, str]:

@@ -7,7 +7,7 @@ put the threshold wrong.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,11 @@ from tqdm import tqdm
 from shiyan.config import EvaluateParams
 from shiyan.detectors.evaluation.cells import unusable
 from shiyan.detectors.evaluation.evaluator import Evaluator
-from shiyan.detectors.evaluation.matrix import THRESHOLD_ONLY, ScoreMatrix
+from shiyan.detectors.evaluation.matrix import ScoreMatrix
 from shiyan.detectors.evaluation.rows import nested
 from shiyan.detectors.evaluation.tables import TABLES
 from shiyan.detectors.metrics import CLASSES, FEWEST_ACCUSED, roc
-from shiyan.detectors.protocol import EVERYBODY, Setting
+from shiyan.detectors.protocol import EVERYBODY, Setting, generators_of
 from shiyan.splits import at_main_temperature, main_temperatures
 
 MADE = {
@@ -41,6 +41,10 @@ MADE = {
     "values": "by the project's module of the library `evaluate`, scikit-learn inside; the "
     "bootstrap's own values equal them to 1e-12",
 }
+
+
+MOST_PLACES = 5
+"""That a notice names."""
 
 
 @dataclass(frozen=True)
@@ -86,16 +90,21 @@ class Evaluation:
 
 
 def evaluate_scores(
-    matrix: ScoreMatrix, params: EvaluateParams, made: Mapping[str, Any]
+    matrix: ScoreMatrix, params: EvaluateParams, made: Mapping[str, Mapping[str, Any]]
 ) -> Evaluation:
     """Every table, from stored scores: no model, no training, no text.
 
     Args:
-        made: what the scorers know of how the scores were made.
+        made: scorer -> what it knows of how its scores were made.
     """
     from threadpoolctl import threadpool_limits
 
-    evaluator = Evaluator(matrix, params)
+    relations = {
+        detector: of_detector
+        for stage in made.values()
+        for detector, of_detector in stage.get("scorer_is_generator", {}).items()
+    }
+    evaluator = Evaluator(matrix, params, relations)
     # The matrices are small: threads would mostly wait for each other.
     with threadpool_limits(1):
         tables = {
@@ -106,8 +115,13 @@ def evaluate_scores(
         }
         plots = list(_roc_rows(evaluator)), list(_distribution_rows(evaluator))
     notices = [*_notices(tables["in_domain"]), *evaluator.notices()]
-    own = MADE | {"resamples": params.resamples, "seed": params.seed} | _temperatures(evaluator)
-    return Evaluation(tables, *plots, notices, {**own, **evaluator.fusion_made, **made})
+    own = {
+        "generators": generators_of(matrix.poems.values()),
+        **params.model_dump(mode="json"),
+        **_temperatures(evaluator),
+        **evaluator.fusion_made,
+    }
+    return Evaluation(tables, *plots, notices, {**MADE, **own, **made})
 
 
 def _temperatures(evaluator: Evaluator) -> dict[str, Any]:
@@ -119,10 +133,6 @@ def _temperatures(evaluator: Evaluator) -> dict[str, Any]:
     for (generator, _), temperature in main_temperatures(poems).items():
         main.setdefault(generator, set()).add(temperature)
     return {"main_temperatures": {g: sorted(found) for g, found in sorted(main.items())}}
-
-
-def is_trained(evaluator: Evaluator, detector: str) -> bool:
-    return evaluator.learnt_from(detector, evaluator.main) != THRESHOLD_ONLY
 
 
 def _roc_rows(evaluator: Evaluator) -> Iterator[dict[str, str | float]]:
@@ -170,18 +180,25 @@ def _notices(in_domain: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 def _notices_of(detector: str, cells: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     thresholds = {place: cell["threshold"] for place, cell in cells.items() if "threshold" in cell}
-    if lacking := sorted({t["reason"] for t in thresholds.values() if t.get("reason")}):
-        yield f"{detector}: {'; '.join(lacking)}"
+    lacking = dict.fromkeys(t["reason"] for t in thresholds.values() if t.get("reason"))
+    if lacking:
+        yield f"{detector}: {_first(list(lacking), '; ')}"
     under = [
         f"{place} {100 * cell['auroc']['value']:.1f}"
         for place, cell in cells.items()
         if cell["auroc"]["value"] is not None and cell["auroc"]["value"] < 0.5
     ]
     if under:
-        yield f"{detector}: AUROC under 50, and left so, on {', '.join(under)}"
+        yield f"{detector}: AUROC under 50, and left so, on {_first(under)}"
     useless = [p for p, t in thresholds.items() if t["inverted"] and t["value"] is None]
     if useless:
         yield (
             f"{detector}: no threshold of the train fold helps, so every poem is called a "
-            f"person's, on {', '.join(useless)}"
+            f"person's, on {_first(useless)}"
         )
+
+
+def _first(places: Sequence[str], between: str = ", ") -> str:
+    """The first few by name; a grid has hundreds."""
+    more = len(places) - MOST_PLACES
+    return between.join(places[:MOST_PLACES]) + (f" and {more} more" if more > 0 else "")

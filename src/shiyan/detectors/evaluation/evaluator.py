@@ -7,9 +7,10 @@ only, it is shown in-domain, named so, and in no setting that must not have seen
 learnt from.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import get_args
 
 import numpy as np
@@ -19,7 +20,7 @@ from shiyan.detectors import fusion
 from shiyan.detectors.crossfit import Corpus
 from shiyan.detectors.evaluation.cells import CellResult, Scored, measured
 from shiyan.detectors.evaluation.matrix import THRESHOLD_ONLY, Rows, ScoreMatrix
-from shiyan.detectors.protocol import EVERYBODY, Protocol, Setting
+from shiyan.detectors.protocol import EVERYBODY, Protocol, Setting, generators_of
 from shiyan.metrics import Draws, Floats
 from shiyan.records import EvaluatedPoem
 
@@ -47,8 +48,20 @@ class Evaluator:
     All settings on the test fold share their resamples, so that any two cells there are paired.
     """
 
-    def __init__(self, matrix: ScoreMatrix, params: EvaluateParams) -> None:
+    def __init__(
+        self,
+        matrix: ScoreMatrix,
+        params: EvaluateParams,
+        relations: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> None:
+        """Nothing is computed yet.
+
+        Args:
+            relations: detector -> generator -> whether the detector's language model is the
+                generator's (`detectors.identity`); absent for one that looks at no such model.
+        """
         self.matrix = matrix
+        self.relations = relations
         self.params = params
         self.poems = matrix.poems
         self.protocol = Protocol.of(matrix.poems)
@@ -104,6 +117,28 @@ class Evaluator:
         if (EVERYBODY, detector) in self.matrix.scores and setting.kind == "in_domain":
             return EVERYBODY
         return None
+
+    def relation(self, detector: str, generator: str) -> str | None:
+        """Whether a detector's language model wrote the poems; None for one without such a model.
+
+        Of several generators, each relation with the generators that it is true of.
+        """
+        known = self.relations.get(detector)
+        if known is None or generator in known:
+            return known[generator] if known else None
+        by_relation: dict[str, list[str]] = {}
+        for name in generators_of(self.poems.values()):
+            by_relation.setdefault(known.get(name, "unknown"), []).append(name)
+        if len(by_relation) == 1:
+            return next(iter(by_relation))
+        return "; ".join(f"{told}: {', '.join(names)}" for told, names in by_relation.items())
+
+    def facts(self, detector: str, setting: Setting) -> dict[str, str | None]:
+        """What a number in a setting rests on, beside its counts."""
+        return {
+            "learnt_from": self.learnt_from(detector, setting),
+            "scorer_is_generator": self.relation(detector, setting.generator),
+        }
 
     def scores(self, detector: str, setting: Setting) -> Floats | None:
         """A detector's scores of all poems in a setting, (n,), NaN where there is none."""

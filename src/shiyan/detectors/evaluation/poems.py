@@ -6,6 +6,7 @@ from shiyan.errors import UserError
 from shiyan.families import family_of
 from shiyan.poem import characters, lines
 from shiyan.records import Assignment, EvaluatedPoem, Fold, Poem, Written
+from shiyan.splits import seed_overlap
 
 
 def evaluated_poems(
@@ -49,6 +50,7 @@ def _evaluated(
         else None,
         n_lines=len(lines(poem.text)),
         n_characters=len(characters(poem.text)),
+        seed_overlap=seed_overlap(poem, poems),
         memorised=memorised,
     )
 

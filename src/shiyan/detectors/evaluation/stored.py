@@ -11,7 +11,7 @@ from shiyan.detectors.evaluation.matrix import ScoreMatrix
 from shiyan.detectors.evaluation.poems import evaluated_poems, with_attacked
 from shiyan.errors import UserError
 from shiyan.jsonl import read_records
-from shiyan.records import Assignment, AttackedPoem, DetectorScore, Poem
+from shiyan.records import Assignment, AttackedPoem, DetectorScore, Memorisation, Poem
 
 
 def stored_run(paths: PathsParams) -> tuple[ScoreMatrix, dict[str, Any]]:
@@ -28,7 +28,8 @@ def stored_run(paths: PathsParams) -> tuple[ScoreMatrix, dict[str, Any]]:
         "trained": _made(paths.trained_metrics, assignments, "train_roberta"),
     }
     attacked = [(item.of, item.attack) for item in read_records(paths.attacked, AttackedPoem)]
-    evaluated = with_attacked(evaluated_poems(poems, assignments), attacked)
+    memorised = {m.poem_id for m in read_records(paths.memorisation, Memorisation) if m.flagged}
+    evaluated = with_attacked(evaluated_poems(poems, assignments, memorised), attacked)
     untrained = chain(_scores(paths.zero_shot_scores), _scores(paths.zero_shot_attacked))
     trained = chain.from_iterable(
         _scores(path)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from shiyan.config import LessonKind
 from shiyan.detectors.evaluation.attacked import attacks
 from shiyan.detectors.evaluation.author_sets import author_sets
 from shiyan.detectors.evaluation.cells import (
@@ -21,7 +22,7 @@ from shiyan.detectors.evaluation.evaluator import Evaluator, Restriction
 from shiyan.detectors.evaluation.poets import by_poet, over_poets
 from shiyan.detectors.evaluation.rows import Row, row_of
 from shiyan.detectors.metrics import Cell, Threshold, lacks
-from shiyan.detectors.protocol import EVERYBODY, Kind, Setting, subset_order
+from shiyan.detectors.protocol import EVERYBODY, Setting, generators_of, subset_order
 from shiyan.metrics import Estimate
 
 COMPARED = ("auroc", "macro_f1")
@@ -71,7 +72,7 @@ def _in_domain(evaluator: Evaluator, setting: Setting) -> Iterator[Row]:
             cell,
             METRICS,
             further,
-            learnt_from=evaluator.learnt_from(detector, setting),
+            **evaluator.facts(detector, setting),
         )
 
 
@@ -98,7 +99,7 @@ def _cells(evaluator: Evaluator, setting: Setting) -> Iterator[tuple[str, CellRe
             yield detector, cell
 
 
-def transferred(kind: Kind) -> Table:
+def transferred(kind: LessonKind) -> Table:
     """Learnt from one thing, tested on another."""
 
     def rows(evaluator: Evaluator) -> Iterator[Row]:
@@ -108,9 +109,10 @@ def transferred(kind: Kind) -> Table:
                 "trained_on": setting.trained_on,
                 "tested_on": setting.tested_on,
             }
+            tested = generators_of(evaluator.poems[poem_id] for poem_id in setting.test)
             for detector, cell in _cells(evaluator, setting):
-                learnt_from = evaluator.learnt_from(detector, setting)
-                yield row_of(place, detector, cell, TRANSFERRED, learnt_from=learnt_from)
+                facts = evaluator.facts(detector, setting) | {"generators": ", ".join(tested)}
+                yield row_of(place, detector, cell, TRANSFERRED, {}, **facts)
 
     return rows
 
@@ -118,17 +120,9 @@ def transferred(kind: Kind) -> Table:
 def main_setting(evaluator: Evaluator) -> Iterator[Row]:
     """Every detector on the whole test fold, with a second interval over poets."""
     for detector, cell in _cells(evaluator, evaluator.main):
-        learnt_from = evaluator.learnt_from(detector, evaluator.main)
         further, facts = over_poets(evaluator, detector)
-        yield row_of(
-            {"tested_on": EVERYBODY},
-            detector,
-            cell,
-            METRICS,
-            further,
-            learnt_from=learnt_from,
-            **facts,
-        )
+        facts |= evaluator.facts(detector, evaluator.main)
+        yield row_of({"tested_on": EVERYBODY}, detector, cell, METRICS, further, **facts)
 
 
 # --- poems left out ---------------------------------------------------------------------
@@ -147,7 +141,7 @@ def restrictions(evaluator: Evaluator) -> list[Restriction]:
             "no copies of the imitated poem",
             lambda poem: poem.seed_overlap is None or poem.seed_overlap < share,
         ),
-        Restriction("no memorised human poems", lambda poem: not poem.memorised, in_training=True),
+        Restriction("no memorised human poem", lambda poem: not poem.memorised, in_training=True),
     ]
     tested = [evaluator.poems[p] for p in evaluator.main.test]
     return [r for r in found if not all(map(r.keeps, tested))] + _strata(tested)
@@ -161,8 +155,9 @@ def _strata(poems: Sequence[Any]) -> list[Restriction]:
 
 
 def _of_length(low: float, high: float) -> Restriction:
-    first, last = math.ceil(low), "more" if math.isinf(high) else math.ceil(high) - 1
-    return Restriction(f"{first} to {last} characters", lambda p: low <= p.n_characters < high)
+    last = "or more" if math.isinf(high) else f"to {math.ceil(high) - 1}"
+    name = f"{math.ceil(low)} {last} characters"
+    return Restriction(name, lambda poem: low <= poem.n_characters < high)
 
 
 def restricted(evaluator: Evaluator) -> Iterator[Row]:
@@ -179,8 +174,8 @@ def restricted(evaluator: Evaluator) -> Iterator[Row]:
                 cell,
                 METRICS,
                 further,
-                learnt_from=evaluator.learnt_from(detector, evaluator.main),
                 n_left_out=n_left_out,
+                **evaluator.facts(detector, evaluator.main),
             )
 
 
