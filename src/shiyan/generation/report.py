@@ -12,7 +12,7 @@ from shiyan.config import LocalModelParams
 from shiyan.generation.generate import Written
 from shiyan.generation.run import Generated, Work
 from shiyan.generation.understand import Reading
-from shiyan.metrics import mean_estimate
+from shiyan.metrics import Kind, mean_estimate
 from shiyan.records import Poem
 
 STRUCTURED = ("P6", "P7", "P8")
@@ -181,6 +181,7 @@ def _kept_counts(
         values = differences[unit]
         exact = [None if value is None else float(value == 0) for value in values]
         for name, numbers in ((f"{unit}_kept", exact), (f"{unit}_difference", values)):
-            estimate = mean_estimate(numbers, groups, resamples=RESAMPLES, seed=seed)
+            kind: Kind = "share" if name.endswith("_kept") else "mean"
+            estimate = mean_estimate(numbers, groups, resamples=RESAMPLES, seed=seed, kind=kind)
             cell[name] = estimate.as_dict()
     return cell
