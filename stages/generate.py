@@ -2,6 +2,7 @@
 
 import sys
 
+from shiyan import lost
 from shiyan.config import PathsParams, load_params
 from shiyan.generation import report, run
 from shiyan.jsonl import write_records
@@ -15,10 +16,11 @@ def main() -> None:
     paths = load_params("paths", PathsParams)
     work = planned_generation(paths, WorkCache())
     made = run.carry_out(work)
+    metrics = report.metrics(work, made)
+    lost.check("generate", metrics["requests"], work.params.most_failed)
     write_records(paths.generated, made.poems)
     write_records(paths.replies, made.replies)
     write_records(paths.understandings, made.understandings)
-    metrics = report.metrics(work, made)
     for sentence in report.told(metrics["without_poems"]):
         sys.stderr.write(f"notice: {sentence}\n")
     write_metrics(paths.generate_metrics, metrics)

@@ -3,6 +3,7 @@
 import sys
 from itertools import chain
 
+from shiyan import lost
 from shiyan.config import (
     AttackParams,
     PathsParams,
@@ -39,11 +40,16 @@ def main() -> None:
     evaluation = evaluate_scores(
         found.scores, poems, assignments, resamples=params.resamples, seed=params.seed
     )
+    of_asked = [score for score in found.scores if score.detector.startswith("asked_")]
+    kinds = (lost.kind_in(score.unscored_reason) for score in of_asked)
+    requests = lost.counted(len(of_asked), kinds)
+    lost.tell("zero_shot_score", requests)
     write_statistics(paths.statistics, found.statistics)
     write_records(paths.zero_shot_scores, found.scores)
     write_records(paths.zero_shot_attacked, found.attacked)
     write_plots(evaluation, paths.zero_shot_roc, paths.zero_shot_distributions)
     metrics = evaluation.as_metrics(found.made)
+    metrics["requests"] = requests
     metrics["notices"] = [*unmet_prompts(poems, assignments, attacks), *evaluation.notices]
     write_metrics(paths.zero_shot_metrics, metrics)
     for notice in metrics["notices"]:

@@ -9,6 +9,7 @@ from hashlib import md5
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from shiyan import composition
 from shiyan.commands import doctor
@@ -153,6 +154,20 @@ def test_a_damaged_cache_object_is_told_and_mended(project):
 def test_models_that_are_missing_are_told_with_the_command(project):
     missing = {f.about: f.remedy for f in doctor.models()}
     assert missing["model qwen2.5-coder-1.5b"] == "`shiyan models fetch qwen2.5-coder-1.5b`"
+
+
+def test_an_address_with_a_key_in_it_is_told_without_the_key(project):
+    params = OmegaConf.load("params.yaml")
+    params.models["qwen2.5-coder-0.5b"] = {
+        "kind": "api", "base_url": "https://api.example.org/v1?api-key=hush-hush", "model": "m",
+        "key_variable": None, "family": "f",
+    }  # fmt: skip
+    OmegaConf.save(params, "params.yaml")
+    says = [finding.says for finding in doctor.models() if not finding.is_well]
+    assert any("holds credentials in api-key" in told for told in says)
+    OpenNote("generate").end("failed", " ".join(says))
+    (note,) = (project / "mlflow" / "pending").iterdir()
+    assert "hush" not in "".join(says) + note.read_text(encoding="utf-8")
 
 
 def test_npm_is_missed_only_where_it_is_needed(project, monkeypatch):

@@ -56,3 +56,9 @@ def test_the_first_error_is_raised_and_later_items_are_not_begun():
     with pytest.raises(ValueError, match="no"):
         list(map_unordered(work, range(100), executor))
     assert max(begun) < 10
+
+
+def test_what_no_parser_can_read_is_not_kept(tmp_path):
+    cache = WorkCache(tmp_path)
+    cache.put("chat", {"n": 1}, b"[" * 100_000)
+    assert cache.get_json("chat", {"n": 1}) is None

@@ -324,6 +324,9 @@ class GenerateParams(Params):
     """Money that this stage may spend, in the models' currency; null: no limit."""
     requests_at_once: int = Field(gt=0)
     """On the local server; of an API model at most as many as it names itself."""
+    most_failed: float = Field(ge=0, le=1)
+    """Share of requests that may fail (no answer through all tries, or rejected); above it the
+    stage ends with an error, and DVC does not take it for done."""
     understanding: UnderstandingParams
 
 
@@ -594,6 +597,8 @@ class JudgeParams(Params):
     seed: Seed
     budget: float | None = Field(gt=0)
     requests_at_once: int = Field(gt=0)
+    most_failed: float = Field(ge=0, le=1)
+    """As in `generate`."""
     resamples: int = Field(gt=0)
     by_dimension: dict[str, DimensionJudgeParams] = {}
     """Dimension -> its one judge and prompt, for readings of that dimension alone and for the

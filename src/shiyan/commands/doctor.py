@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from shiyan.config import (
     AllParams,
     ApiModelParams,
+    PathsParams,
     SongciParams,
     TrackParams,
     load_params,
@@ -65,7 +66,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    looks = [params, place, disk, fonts, corpus, models, orphans, workspaces, dvc_files, runs]
+    looks = [params, place, disk, fonts, corpus, models, requests]
+    looks += [orphans, workspaces, dvc_files, runs]
     if arguments.cache:
         looks.append(cache)
     worst = 0
@@ -195,7 +197,7 @@ def models() -> Iterator[Finding]:
     for name in dict.fromkeys(name for _, name in params.roles()):
         model = params.models[name]
         if isinstance(model, ApiModelParams):
-            yield Finding(f"model {name}", f"is asked at {model.base_url}")
+            yield address_of(name, model)
             continue
         path = found(name, model)
         if path is None or not path.exists():
@@ -206,12 +208,42 @@ def models() -> Iterator[Finding]:
             yield Finding(f"model {name}", str(path))
 
 
+def address_of(name: str, model: ApiModelParams) -> Finding:
+    from shiyan.chat import check_address
+
+    try:
+        check_address(name, model.base_url)
+    except UserError as error:
+        return Finding(f"model {name}", str(error), "write another base_url in conf/model/")
+    return Finding(f"model {name}", f"is asked at {model.base_url}")
+
+
 def readable_params() -> AllParams | None:
     try:
         return validated("", AllParams, read_params(), "params.yaml")
     except UserError:
         # `params` has told of it.
         return None
+
+
+def requests() -> Iterator[Finding]:
+    """Requests that failed: DVC takes their stage for done and would never ask again."""
+    from shiyan import lost
+    from shiyan.report import documents
+
+    paths = load_params("paths", PathsParams)
+    files = {
+        "generate": paths.generate_metrics,
+        "judge": paths.judge_metrics,
+        "zero_shot_score": paths.zero_shot_metrics,
+    }
+    read = {stage: documents.metrics_of(path) for stage, path in files.items()}
+    found = {stage: document for stage, document in read.items() if document is not None}
+    failed = list(lost.told_in(found))
+    for stage, told in failed:
+        yield Finding("requests", told, f"`dvc repro -f {stage}`")
+    if not failed:
+        yield Finding("requests", "no result is missing because a request failed")
 
 
 # --- what runs left behind ----------------------------------------------------------------

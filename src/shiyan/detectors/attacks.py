@@ -6,6 +6,7 @@ function of the text, the human poem that was imitated and a random generator; a
 paraphrase is an LLM's.
 """
 
+import os
 import random
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,8 +15,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from shiyan import lost
 from shiyan import poem as parser
-from shiyan.chat import AnyModelParams, Budget, Chat, ChatReply, ChatRequest, Message
+from shiyan.chat import AnyModelParams, Budget, Chat, ChatFailure, ChatReply, ChatRequest, Message
 from shiyan.chinese import simplified, traditional
 from shiyan.config import AttackName, AttackParams
 from shiyan.detectors.evaluate import unusable
@@ -275,6 +277,10 @@ def paraphrased(
     at_once = params.requests_at_once
     with Chat(name, models[name], cache=cache, at_once=at_once, budget=budget) as chat:
         outcomes = dict(chat.ask_all(list(requests.values()), "paraphrases"))
+    failed = (outcome.kind for outcome in outcomes.values() if isinstance(outcome, ChatFailure))
+    # Two stages ask for paraphrases; the later one finds them kept.
+    stage = os.environ.get("DVC_STAGE", "zero_shot_score")
+    lost.tell(stage, lost.counted(len(outcomes), failed))
     return {poem_id: _body(outcomes[request]) for poem_id, request in requests.items()}
 
 
