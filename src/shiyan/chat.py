@@ -366,14 +366,19 @@ class Chat:
         return {"model": self.identity, "request": asked, "sampling": sampling}
 
     def kept(self, request: ChatRequest) -> Outcome | None:
-        """The outcome that is in the cache, or None; also where it holds something else."""
+        """The outcome that is in the cache, or None; what holds something else is set aside."""
+        key = self.key(request)
+        kept = self._cache.get_json("chat", key)
+        if kept is None:
+            return None
         try:
-            value = self._hiding.value(self._cache.get_json("chat", self.key(request))) or {}
-            if "reply" in value:
-                reply = ChatReply(**value["reply"])
-                return dataclasses.replace(reply, finish_reason=finish_of(reply.finish_reason))
-            return ChatFailure(**value["failure"]) if "failure" in value else None
-        except (TypeError, RecursionError):
+            value = self._hiding.value(kept)
+            if "reply" not in value:
+                return ChatFailure(**value["failure"])
+            reply = ChatReply(**value["reply"])
+            return dataclasses.replace(reply, finish_reason=finish_of(reply.finish_reason))
+        except (TypeError, LookupError, RecursionError):
+            self._cache.set_aside(self._cache.path("chat", key))
             return None
 
     def _keep(self, request: ChatRequest, outcome: Outcome) -> None:

@@ -7,6 +7,7 @@ ends runs in MLflow whose process is gone.
 
 import argparse
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from shiyan.config import (
 )
 from shiyan.errors import UserError
 from shiyan.jsonl import replacing
-from shiyan.lockfile import LOCK_FILE, read_yaml
+from shiyan.lockfile import LOCK_FILE, outs_of_other_runs, read_yaml
 
 if TYPE_CHECKING:
     from shiyan.database import Look
@@ -444,6 +445,30 @@ def cache() -> Iterator[Finding]:
             )
     if not n_damaged:
         yield Finding("cache", f"all {len(objects)} files are what their names say")
+    yield from kept_work()
+    for out in outs_of_other_runs():
+        yield Finding(
+            "results",
+            f"{out} is not what dvc.lock says: it was changed, or made by another run",
+            f"`rm {shlex.quote(out)} && dvc checkout` brings back what the lock names",
+        )
+
+
+def kept_work() -> Iterator[Finding]:
+    """Entries of the work cache that are not what was written."""
+    from shiyan.work import WorkCache
+
+    kept = WorkCache()
+    damaged = list(kept.damaged())
+    for path in damaged:
+        yield Finding(
+            "work",
+            f"{path} is damaged: its content is not what its sum says",
+            "`shiyan doctor --cache --mend` moves it away, and the next run does its work again",
+            partial(kept.set_aside, path),
+        )
+    if not damaged:
+        yield Finding("work", "no entry of the work cache is damaged")
 
 
 def file_md5(path: Path) -> str:
