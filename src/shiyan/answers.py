@@ -376,6 +376,11 @@ def _error_in(value: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
+def _place(url: str) -> str:
+    """Host and path of an address, without what may be a key."""
+    return re.sub(r"[?#].*|(?<=//)[^/@]*@", "", " ".join(url.split()))[:200]
+
+
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 
 
@@ -383,6 +388,8 @@ def _read_error(
     status: int, value: Mapping[str, Any], words: str, headers: Mapping[str, str]
 ) -> ChatFailure | Again:
     code, message = _error_in(value) or ("", "")
+    if 300 <= status < 400 and (to := headers.get("location")):
+        raise StopAskingError(f"sends requests on to {_place(to)}, which may be another base_url")
     if not message:
         # Of a page, what is to be read; a cut beforehand bounds the time.
         plain = _MARKUP.sub(" ", words[:5000]) if words.startswith("<") else words

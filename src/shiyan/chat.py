@@ -60,6 +60,7 @@ from shiyan.config import ApiModelParams, HubModelParams, LocalModelParams
 from shiyan.errors import UserError
 from shiyan.hiding import SECRET_NAME, Hiding
 from shiyan.llama import LlamaServer
+from shiyan.turns import without_control_tokens
 from shiyan.work import WorkCache, digest
 
 __all__ = [
@@ -727,12 +728,18 @@ class Chat:
             return Again(SILENT)
         if cause in ("ConnectError", "ConnectTimeout", "ProxyError"):
             return None
+        ended = re.match("server disconnected|peer closed", str(error.__cause__), re.IGNORECASE)
+        if cause in ("RemoteProtocolError", "DecodingError") and not ended:
+            return Again("answered with what HTTP does not allow", "broken")
         return Again("the connection broke before the answer was whole", "broken")
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         """The request's fields; every sampling parameter is sent, none left to the server."""
         body: dict[str, Any] = {
-            "messages": [dataclasses.asdict(message) for message in request.messages],
+            "messages": [
+                {"role": message.role, "content": without_control_tokens(message.content)}
+                for message in request.messages
+            ],
             "temperature": request.temperature,
             "top_p": request.top_p,
             "stream": False,
@@ -792,6 +799,8 @@ class Chat:
             http_client=openai.DefaultAsyncHttpxClient(
                 # Loopback never goes through a proxy, whatever the environment says.
                 trust_env=not local and not _bypasses_proxies(self._url()),
+                # The prompt would go to wherever it leads, and the reply would count.
+                follow_redirects=False,
                 timeout=timeout,
                 event_hooks={"response": [read_limited]},
             ),
@@ -804,6 +813,8 @@ class Chat:
         return patience.timeout if self._server is None else patience.local_timeout
 
     def _api_key(self) -> str:
+        if self._server is not None:
+            return self._server.key
         if not isinstance(self.params, ApiModelParams) or self.params.key_variable is None:
             return "none"
         key = os.environ.get(self.params.key_variable, "").strip()

@@ -224,7 +224,11 @@ def pending_notes() -> list[tuple[Path, StageNote]]:
 
 
 def without_secrets(text: str) -> str:
-    """The text without user:password of an address and without anything like an API key."""
+    """The text without user:password of an address and without anything like an API key.
+
+    Halves of characters, as names of files may hold them, become escapes: a note is UTF-8.
+    """
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     text = re.sub(r"(\w+://)[^\s/@]+@", r"\1***@", text)
     text = re.sub(r"(?i)\b(bearer\s+)\S+", r"\1***", text)
     text = re.sub(rf"(?i)([?&](?:{SECRET_NAME})=)[^&#\s\"']*", r"\1***", text)
