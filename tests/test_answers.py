@@ -289,3 +289,18 @@ def test_of_a_page_the_words_are_told():
     page = b"<html><style>p{}</style><body><h1>502 Bad Gateway</h1><p>try later</p></body></html>"
     assert read_answer(502, page, {}).reason == "HTTP 502: 502 Bad Gateway try later"
     assert read_answer(502, b"<" * 1_000_000, {}).reason.startswith("HTTP 502")
+
+
+@pytest.mark.parametrize(
+    ("reply", "thinking", "answer"),
+    [
+        ("<think>" * 20_000, None, ""),
+        ("<think>想</think>" * 10_000 + POEM, "\n".join(["想"] * 10_000), POEM),
+        ("灯“<think>”" * 10_000, None, "灯“<think>”" * 10_000),
+        (f"<think>一<think>二</think>{POEM}", "一<think>二", POEM),
+    ],
+)
+def test_endless_tags_are_read_as_few_are(reply, thinking, answer):
+    told, said = split_thinking(reply)
+    assert said == answer
+    assert thinking is None or told == thinking

@@ -12,6 +12,7 @@ import json
 import math
 import re
 import time
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -95,7 +96,7 @@ THOUGHT = "think(?:ing)?|thought|reasoning|analysis"
 """Names of the tags around thinking."""
 _OPEN = rf"(?:<|&lt;|◁|\[)(?:{THOUGHT})(?:>|&gt;|▷|\])"
 _CLOSE = rf"(?:<|&lt;|◁|\[)/(?:{THOUGHT})(?:>|&gt;|▷|\])"
-_THOUGHT = re.compile(f"{_OPEN}(.*?){_CLOSE}", re.DOTALL | re.IGNORECASE)
+_OPEN_TAG = re.compile(_OPEN, re.IGNORECASE)
 _UNOPENED = re.compile(f"^(.*){_CLOSE}", re.DOTALL | re.IGNORECASE)
 _UNCLOSED = re.compile(f"{_OPEN}(.*)$", re.DOTALL | re.IGNORECASE)
 _ANSWER = re.compile(r"(?:<|&lt;)answer(?:>|&gt;)(.*?)(?:(?:<|&lt;)/answer(?:>|&gt;)|$)", re.DOTALL)
@@ -125,7 +126,7 @@ def split_thinking(text: str) -> tuple[str | None, str]:
         thoughts.append(match[1].strip())
         return ""
 
-    answer = _THOUGHT.sub(keep, _shielded(text, _OPENING_TAG))
+    answer = _without_blocks(_shielded(text, _OPENING_TAG), thoughts)
     # Only now: a thought ends at its closing tag, whatever it quotes.
     answer = _shielded(answer, _CLOSING_TAG)
     for pattern in (_UNOPENED, _UNCLOSED):
@@ -138,17 +139,44 @@ def split_thinking(text: str) -> tuple[str | None, str]:
     return ("\n".join(filter(None, thoughts)).replace(_SHIELD, "") or None), answer
 
 
+def _without_blocks(text: str, thoughts: list[str]) -> str:
+    """The text without whole blocks of thinking, which are put to `thoughts`."""
+    kept, at = [], 0
+    while (opening := _OPEN_TAG.search(text, at)) is not None:
+        closing = _CLOSING_TAG.search(text, opening.end())
+        if closing is None:
+            break
+        kept.append(text[at : opening.start()])
+        thoughts.append(text[opening.end() : closing.start()].strip())
+        at = closing.end()
+    return "".join([*kept, text[at:]])
+
+
 def _shielded(text: str, tag: re.Pattern[str]) -> str:
     """The text with the tags in quotation marks made none."""
     if tag.search(text) is None:
         return text
-    spans = _quotations(text)
+    starts, ends = _united(_quotations(text))
 
     def shield(match: re.Match[str]) -> str:
-        is_quoted = any(start < match.start() < end for start, end in spans)
+        span = bisect_left(starts, match.start()) - 1
+        is_quoted = span >= 0 and match.start() < ends[span]
         return f"{match[0][0]}{_SHIELD}{match[0][1:]}" if is_quoted else match[0]
 
     return tag.sub(shield, text)
+
+
+def _united(spans: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Starts and ends of the parts that any of the spans covers, in order."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for start, end in sorted(spans):
+        if ends and start < ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            starts.append(start)
+            ends.append(end)
+    return starts, ends
 
 
 def _quotations(text: str) -> list[tuple[int, int]]:

@@ -25,7 +25,7 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]*$", re.MULTILINE)
-_EMPHASIS = re.compile(r"(\*{1,3}|_{1,3}|~~|`)(?=\S)(.+?)(?<=\S)\1")
+_EMPHASIS = re.compile(r"(\*{1,3}|_{1,3}|~~|`)(?=\S)(.{1,200}?)(?<=\S)\1")
 _LOOSE_EMPHASIS = re.compile(r"^(?:\*{1,3}|_{1,3})|(?:\*{1,3}|_{1,3})$")
 _HEADING = re.compile(r"^#{1,6}\s*(?=\S)")
 _RULE = re.compile(r"^[-*_=—─~·•]{3,}$")
