@@ -39,7 +39,7 @@ def params(**changes) -> JudgeParams:
     values = {
         "models": ("scripted",), "prompts": ("P0", "P3"), "prompt_set": "poller",
         "temperature": 0.1, "top_p": 1.0, "max_tokens": 100, "attempts": 2,
-        "requests_at_once": 1, "resamples": 100, "structured": False,
+        "requests_at_once": 1, "most_failed": 0.5, "resamples": 100, "structured": False,
     }  # fmt: skip
     return section(JudgeParams, "judge", **values | changes)
 

@@ -724,7 +724,9 @@ def test_a_note_never_stops_a_stage(project, monkeypatch, capsys):
         ("socks5h://token@h", "socks5h://***@h"),
         ("Authorization: Bearer abc.def", "Authorization: Bearer ***"),
         ("key sk-abcdefghijklmnop refused", "key sk-*** refused"),
+        ("https://h/v1?v=2&api-key=a.b&x=1", "https://h/v1?v=2&api-key=***&x=1"),
         ("诗 a@b 与 1/2", "诗 a@b 与 1/2"),
+        ("a name with \udcff", "a name with \\udcff"),
     ],
 )
 def test_secrets_are_left_out(text, told):

@@ -315,6 +315,9 @@ class AskingParams(Params):
     """Money that this stage may spend, in the models' currency; null: no limit."""
     requests_at_once: int = Field(gt=0)
     """On the local server; of an API model at most as many as it names itself."""
+    most_failed: float = Field(ge=0, le=1)
+    """Share of requests that may fail (no answer through all tries, or rejected); above it the
+    stage ends with an error, and DVC does not take it for done."""
 
 
 class AskingOfStages(Params):
