@@ -874,14 +874,14 @@ def model_of(name: str, values: Mapping[str, Any], where: str) -> AnyModelParams
     Raises:
         UserError: a key of it is wrong; names `where`.
     """
-    kinds: dict[Any, type[AnyModelParams]] = {
-        "local": LocalModelParams,
-        "hub": HubModelParams,
-        "api": ApiModelParams,
-    }
-    if (kind := values.get("kind")) not in kinds:
-        raise UserError(f"{where}: the kind of {name} is {kind!r}; allowed are local, hub, api", 2)
-    return validated(f"models.{name}", kinds[kind], dict(values), where)
+    kind, key, own = values.get("kind"), f"models.{name}", dict(values)
+    if kind == "local":
+        return validated(key, LocalModelParams, own, where)
+    if kind == "hub":
+        return validated(key, HubModelParams, own, where)
+    if kind == "api":
+        return validated(key, ApiModelParams, own, where)
+    raise UserError(f"{where}: the kind of {name} is {kind!r}; allowed are local, hub, api", 2)
 
 
 def validated(section: str, model: type[P], values: Any, where: str) -> P:
