@@ -20,7 +20,7 @@ from shiyan.config import PromptTexts, TrainRobertaParams
 from shiyan.detectors.trained import train_detectors
 from shiyan.generation.finished import read_finished
 from shiyan.generation.generate import CiForms
-from shiyan.metrics import Threshold
+from shiyan.detectors.metrics import Threshold
 from shiyan.poem import normalised
 from shiyan.records import Assignment, DetectorScore, Poem
 from shiyan.splits import assign_folds, group_poems
