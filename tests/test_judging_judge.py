@@ -38,7 +38,9 @@ def params(**changes) -> JudgeParams:
     values = {
         "models": ("scripted",), "prompts": ("P0", "P3"), "prompt_set": "poller",
         "temperature": 0.1, "top_p": 1.0, "max_tokens": 100, "repeats": 1, "attempts": 2,
-        "seed": 0, "budget": None, "requests_at_once": 1, "resamples": 100,
+        "seed": 0, "budget": None, "requests_at_once": 1, "resamples": 100, "structured": False,
+        "by_dimension": {}, "probes": (), "probe_prompts": None, "other_readers": {},
+        "quality_poems": 0,
     }  # fmt: skip
     return JudgeParams.model_validate(values | changes)
 

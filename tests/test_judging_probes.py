@@ -278,7 +278,7 @@ def run_stage_with(scripted, **changes: object) -> None:
     from omegaconf import OmegaConf
 
     config = OmegaConf.load(PARAMS_FILE)
-    config.models = {"rule": scripted.params.model_dump()}
+    config.models_of.judge = {"rule": scripted.params.model_dump()}
     config.judge.models = ["rule"]
     for key, value in changes.items():
         config.judge[key] = value

@@ -156,7 +156,11 @@ def test_limits_of_the_call_hold(folder, capsys):
     ("arguments", "message", "code"),
     [
         (["no.jsonl", "--model", "big"], "no.jsonl does not exist", 1),
-        (["poems.jsonl", "--model", "gpt-9"], "there is no model 'gpt-9': there is no params", 2),
+        (
+            ["poems.jsonl", "--model", "gpt-9"],
+            "there is no model 'gpt-9': there is no conf/model/",
+            2,
+        ),
         (["twice.jsonl", "--model", "big"], "the id 'a' stands twice", 1),
         (["none.jsonl", "--model", "big"], "none.jsonl holds no poem", 1),
         (["sheet.csv", "--model", "big"], "it has id, words; call one of them text$", 1),

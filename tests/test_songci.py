@@ -81,7 +81,12 @@ exit 1
 def params(package: bytes, cipai: tuple[str, ...], per_cipai: int | None = 2) -> SongciParams:
     sum_ = base64.b64encode(hashlib.sha512(package).digest()).decode()
     return SongciParams(
-        kind="songci", version="9", integrity=f"sha512-{sum_}", cipai=cipai, per_cipai=per_cipai
+        kind="songci",
+        path="conf/none",
+        version="9",
+        integrity=f"sha512-{sum_}",
+        cipai=cipai,
+        per_cipai=per_cipai,
     )
 
 
