@@ -1,9 +1,9 @@
-"""The whole grid of tables from stored scores, and how often an interval holds the truth.
+"""Every table from stored scores, and how often an interval holds the truth.
 
-    python bench/metrics.py [--coverage ROUNDS]
+    python bench/metrics.py [--poems 800] [--detectors 20] [--resamples 1000] [--coverage ROUNDS]
 
-Synthetic scores: 800 human poems, 13 prompts and 4 generators that imitate each of
-them, 20 detectors; half of the groups test.
+Synthetic scores: human poems, 13 prompts and 4 generators that imitate each of them,
+detectors that need no training; half of the groups test.
 """
 
 import argparse
@@ -12,19 +12,23 @@ import time
 from statistics import NormalDist
 
 import numpy as np
-from shiyan.detectors.evaluate import METRICS, evaluate_scores
 
+from shiyan.config import EvaluateParams
+from shiyan.detectors.evaluation.cells import METRICS
+from shiyan.detectors.evaluation.evaluate import evaluate_scores
+from shiyan.detectors.evaluation.matrix import ScoreMatrix
+from shiyan.detectors.evaluation.poems import evaluated_poems
 from shiyan.detectors.metrics import Cell, Platt, Threshold
 from shiyan.families import family_of
 from shiyan.metrics import Draws
 from shiyan.records import Assignment, DetectorScore, Generation, Poem
 
-POEMS, PROMPTS, GENERATORS, DETECTORS = 800, 13, 4, 20
+PROMPTS, GENERATORS = 13, 4
 
 
-def corpus() -> dict[str, Poem]:
+def corpus(n: int) -> dict[str, Poem]:
     poems = {}
-    for i in range(POEMS):
+    for i in range(n):
         human = Poem(poem_id=f"h{i}", title="", text="山\n水\n云", genre="modern", author="甲")
         poems[human.poem_id] = human
         for g in range(GENERATORS):
@@ -43,8 +47,8 @@ def corpus() -> dict[str, Poem]:
     return poems
 
 
-def grid(resamples: int) -> None:
-    poems = corpus()
+def tables(n: int, detectors: int, resamples: int) -> None:
+    poems = corpus(n)
     assignments = {
         p.poem_id: Assignment(
             poem_id=p.poem_id,
@@ -56,7 +60,7 @@ def grid(resamples: int) -> None:
     rng = np.random.default_rng(0)
     labels = np.array([p.label for p in poems.values()])
     scores = []
-    for d in range(DETECTORS):
+    for d in range(detectors):
         values = rng.normal(size=len(poems)) + 0.1 * d * labels
         scores += [
             DetectorScore(poem_id=p, detector=f"d{d}", score=float(v))
@@ -64,13 +68,18 @@ def grid(resamples: int) -> None:
         ]
     print(f"{len(poems):,} poems, {len(scores):,} scores, {resamples:,} resamples")
     start, cpu = time.perf_counter(), time.process_time()
-    found = evaluate_scores(scores, poems, assignments, resamples=resamples, seed=0)
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    cells = sum(map(len, found.metrics.values()))
-    print(
-        f"{cells:,} cells of {len(METRICS)} metrics and {len(found.differences)} paired "
-        f"comparisons: {seconds:.1f} s ({cpu:.1f} s of a core), {1000 * cpu / cells:.1f} ms a cell"
+    matrix = ScoreMatrix.of(evaluated_poems(poems, assignments), scores, [])
+    params = EvaluateParams(
+        resamples=resamples, seed=0, fusion_folds=5, copy_share=0.3, fewest_lines=3
     )
+    found = evaluate_scores(matrix, params, {})
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    rows = {name: sum(map(len, table.values())) for name, table in found.tables.items()}
+    print(
+        f"{sum(rows.values()):,} rows of up to {len(METRICS)} metrics in {len(rows)} tables: "
+        f"{seconds:.1f} s ({cpu:.1f} s of a core)"
+    )
+    print(", ".join(f"{name} {n:,}" for name, n in rows.items()))
 
 
 def coverage(rounds: int, groups: int) -> None:
@@ -117,6 +126,8 @@ def coverage(rounds: int, groups: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--poems", type=int, default=800)
+    parser.add_argument("--detectors", type=int, default=20)
     parser.add_argument("--resamples", type=int, default=1000)
     parser.add_argument("--coverage", type=int, metavar="ROUNDS", default=0)
     arguments = parser.parse_args()
@@ -124,4 +135,4 @@ if __name__ == "__main__":
         for groups in (15, 30, 100):
             coverage(arguments.coverage, groups)
     else:
-        grid(arguments.resamples)
+        tables(arguments.poems, arguments.detectors, arguments.resamples)

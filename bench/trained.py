@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 from omegaconf import OmegaConf
 
-from shiyan.config import PromptTexts, TrainRobertaParams
+from shiyan.config import PARAMS_FILE, PromptTexts, TrainRobertaParams, load_params
+from shiyan.detectors.metrics import Threshold
 from shiyan.detectors.trained import train_detectors
 from shiyan.generation.finished import read_finished
 from shiyan.generation.generate import CiForms
-from shiyan.metrics import Threshold
 from shiyan.poem import normalised
 from shiyan.records import Assignment, DetectorScore, Poem
 from shiyan.splits import assign_folds, group_poems
@@ -52,7 +52,8 @@ def corpus(human: Path, replies: Path, n: int) -> list[Poem]:
         file.flush()
         # No reply here is a ci.
         forms = CiForms(lambda cipai: "", lambda title: "", lambda cipai: 0)
-        written = read_finished(Path(file.name), people, PromptTexts(), forms)
+        texts = load_params("prompts", PromptTexts, ROOT / PARAMS_FILE)
+        written = read_finished(Path(file.name), people, texts, forms)
     return [*people, *(one.poem for one in written if one.poem is not None)]
 
 

@@ -15,7 +15,7 @@ from shiyan.detectors.crossfit import (
     one_label_notices,
     spread_notices,
 )
-from shiyan.metrics import auroc
+from shiyan.detectors.metrics import auroc
 
 
 def corpus_of(poems) -> Corpus:

@@ -4,8 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from detector_fakes import halves, human, pairs, written
-from shiyan.detectors.evaluate import evaluate_scores
+from detector_fakes import evaluated, halves, human, pairs, written
 
 from shiyan.config import NGramParams
 from shiyan.detectors.crossfit import Corpus, as_records, fit_and_score, group_folds
@@ -42,14 +41,14 @@ def fitted(name: SurfaceName, poems, folds: int = 4):
 
 def metrics_of(poems, name: SurfaceName, resamples: int = 200):
     corpus, found, _ = fitted(name, poems)
-    scores = as_records(name, corpus, found)
-    return evaluate_scores(scores, poems, halves(poems), resamples=resamples, seed=0)
+    evaluation = evaluated(poems, trained=as_records(name, corpus, found), resamples=resamples)
+    return evaluation.headlines()[name]["all"]
 
 
 def test_characters_tell_classes_of_which_layout_knows_nothing():
     poems = pairs(40)
-    assert metrics_of(poems, "char_ngrams").metrics["char_ngrams"]["all"]["auroc"]["value"] > 0.95
-    layout_only = metrics_of(poems, "layout_only").metrics["layout_only"]["all"]
+    assert metrics_of(poems, "char_ngrams")["auroc"]["value"] > 0.95
+    layout_only = metrics_of(poems, "layout_only")
     # Every poem has the same layout, so the scores are equal and there is nothing to say.
     assert "equal" in layout_only["auroc"]["reason"]
 
@@ -59,7 +58,7 @@ def test_layout_tells_classes_that_differ_in_layout_only():
     for i in range(20):
         poems[f"h{i}"] = human(f"h{i}", "山水云月\n" * (3 + i % 3))
         poems[f"l{i}"] = written(f"l{i}", f"h{i}", "山水云月，\n\n" * (3 + i % 3))
-    found = metrics_of(poems, "layout_only").metrics["layout_only"]["all"]["auroc"]
+    found = metrics_of(poems, "layout_only")["auroc"]
     assert found["value"] == 1.0
 
 
@@ -90,7 +89,7 @@ def test_labels_drawn_by_lot_leave_nothing_to_learn(name):
         poem.poem_id: poem.model_copy(update={"text": text})
         for poem, text in zip(originals, texts, strict=True)
     }
-    found = metrics_of(shuffled, name).metrics[name]["all"]["auroc"]
+    found = metrics_of(shuffled, name)["auroc"]
     assert found["low"] < 0.5 < found["high"]
 
 

@@ -113,7 +113,8 @@ def project(tmp_path, monkeypatch) -> Path:
     }.items():
         write_records(path, rows)
     auroc = Estimate(0.75, 0.6, 0.9, 60).as_dict()
-    write_metrics(paths.zero_shot_metrics, {"detectors": {"lrr": {"all": {"auroc": auroc}}}})
+    found = {"lrr": {"all": {"learnt_from": "threshold", "auroc": auroc}}}
+    write_metrics(paths.detection_metrics, {"detectors": found})
     means = {"human": {"内容": 80}, "judge_means": []}
     means["judge_means"] += [{"evaluator": "甲", "prompt_id": "P0", "scores": {"内容": 90}}]
     Path("means.json").write_text(json.dumps(means), "utf-8")

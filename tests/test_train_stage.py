@@ -66,8 +66,10 @@ def test_all_outs_are_written_and_every_score_is_accounted_for(tmp_path, monkeyp
     assert {s.poem_id for s in scores if s.score is None} == {"h12"}
     text = paths.trained_metrics.read_text(encoding="utf-8")
     metrics = json.loads(text, parse_constant=refused)
-    auroc = metrics["detectors"]["char_ngrams"]["all"]["auroc"]
-    assert (auroc["n"], auroc["n_unscored"]) == (12, 1)
+    assert metrics["scores"].keys() == detectors
+    counts = metrics["scores"]["char_ngrams"]
+    assert (counts["n_scored"], counts["n_unscored"]) == (24, 1)
+    assert metrics["made"]["split_sha256"]
     assert metrics["made"]["networks"]["roberta_from_scratch"]["optimizer_steps"] == {
         "fold_1": 1,
         "fold_2": 1,
@@ -81,8 +83,7 @@ def test_all_outs_are_written_and_every_score_is_accounted_for(tmp_path, monkeyp
         ("fold 2", "held_out"),
     }
     assert all(math.isfinite(float(p["loss"])) for p in points)
-    assert paths.trained_roc.exists()
-    assert paths.trained_distributions.exists()
+    assert list(read_records(paths.trained_attacked, DetectorScore)) == []
     assert (paths.trained_models / "roberta_from_scratch/fold_2/model.safetensors").exists()
     # Nothing is left to resume.
     assert not [p for p in (tmp_path / ".work/training").rglob("*") if p.is_file()]
