@@ -4,7 +4,6 @@ import csv
 import json
 from collections.abc import Iterable
 
-import numpy as np
 import pytest
 from ci_fakes import HUANXISHA, RUMENGLING, ci, realised
 
