@@ -31,12 +31,14 @@ from shiyan.config import (
     PromptTexts,
     SongciParams,
     SplitParams,
+    SplitParams,
     TrainRobertaParams,
     load_corpus,
     load_models,
     load_params,
     project_root,
 )
+from shiyan.detectors import power
 from shiyan.errors import UserError
 from shiyan.generation import run as generation
 from shiyan.generation.finished import read_finished
@@ -111,9 +113,20 @@ def run(arguments: argparse.Namespace) -> int:
         console.print(table_of(rows))
         if trainings:
             console.print(training_table(trainings))
+        if line := power_line(paths, cache):
+            console.print(line)
     for notice in budget_notices(rows):
         sys.stderr.write(f"notice: {notice}\n")
     return 0
+
+
+def power_line(paths: PathsParams, cache: WorkCache) -> str:
+    """What the test fold can show of detectors, before money is spent; "" without poems to ask."""
+    work = planning.planned_generation(paths, cache)
+    groups = round(len(work.human) * load_params("split", SplitParams).test_share)
+    if not work.tasks or not groups:
+        return ""
+    return f"Power: {power.told(groups, len(work.tasks) / len(work.human))}."
 
 
 def other_corpus(paths: PathsParams) -> str:
