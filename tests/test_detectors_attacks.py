@@ -9,6 +9,7 @@ import pytest
 from detector_fakes import halves, human, pairs, written
 from fakes import says, serving
 from omegaconf import OmegaConf
+from sections import section
 
 from shiyan.chinese import traditional
 from shiyan.config import AttackParams, PathsParams
@@ -36,7 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def params(*names: str, **more) -> AttackParams:
-    return AttackParams.model_validate({"names": names, **more})
+    return section(AttackParams, "attacks", names=names, **more)
 
 
 def test_line_breaks_go_and_stanzas_stay():
@@ -173,7 +174,7 @@ def test_human_poems_of_the_same_groups_are_attacked_too_where_nothing_is_imitat
     found = attacked_poems(poems, halves(poems), chosen, {})
     people = [item for item in found if item.of_human]
     assert {item.attack for item in people} == {"traditional"}
-    groups = {poems[item.of].group_id for item in found if not item.of_human}
+    groups = {family_of(poems[item.of]) for item in found if not item.of_human}
     assert {item.of for item in people} == groups
     assert all(item.poem.label == 0 for item in people)
 

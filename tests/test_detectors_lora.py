@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from detector_fakes import halves, pairs
+from sections import pretrained
 
 from shiyan.config import (
     ApiModelParams,
-    HubEncoderParams,
     LocalModelParams,
     LoraParams,
     NGramParams,
@@ -62,7 +62,6 @@ def params(encoder=TINY, **changes) -> TrainRobertaParams:
         dtype="float32",
         text="body",
         lessons={"controls": (), "networks": (), "network_folds": 2},
-        resamples=50,
         lora=LoraParams(**{**LORA, **changes}),
     )
 
@@ -223,9 +222,7 @@ def test_an_encoder_takes_an_adapter_too(tmp_path):
             max_position_embeddings=24,
         )
     ).save_pretrained(folder)
-    encoder = HubEncoderParams(
-        kind="hub", repository="hfl/chinese-roberta-wwm-ext", revision="main", path=str(folder)
-    )
+    encoder = pretrained(path=str(folder))
     classifier = lora_classifier(params(encoder, model=None, targets=("query", "value")), {})
     trained = {n for n, p in classifier.build(0).named_parameters() if p.requires_grad}
     assert any("query.lora_A" in name for name in trained)

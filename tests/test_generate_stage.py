@@ -27,7 +27,8 @@ def project(tmp_path) -> Path:
     params.generate.prompts = ["direct"]
     params.generate.titles_per_cipai = 4
     params.generate.attempts = 1
-    params.generate.requests_at_once = 2
+    params.asking.generate.requests_at_once = 2
+    params.models_of.generate = params.models_of.zero_shot_score
     params.generate.sampling.max_tokens = 40
     params.generate.understanding.poems = 2
     params.generate.understanding.readers = [MODEL]

@@ -35,7 +35,6 @@ def test_all_outs_are_written_and_every_score_is_accounted_for(tmp_path, monkeyp
                 "epochs": 1,
                 "encoder": {"layers": 1, "hidden": 16, "heads": 2},
                 "folds": 2,
-                "resamples": 50,
             }
         },
     )

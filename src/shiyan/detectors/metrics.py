@@ -385,7 +385,8 @@ class Cell:
         return self.draws.sampled((means[0] + means[1]) / 2, kind)
 
 
-_OF_RATES: Mapping[str, Callable[..., Any]] = {
+Formula = Callable[[Any, Any, Any], Any]
+_OF_RATES: Mapping[str, Formula] = {
     "macro_f1": lambda true, false, share: _weighted_f1(true, false, 1, 1),
     "macro_f1_unweighted": lambda true, false, share: _weighted_f1(true, false, share, 1 - share),
     "accuracy": lambda true, false, share: share * true + (1 - share) * (1 - false),
@@ -394,8 +395,8 @@ _OF_RATES: Mapping[str, Callable[..., Any]] = {
 """From true and false positive rate and the share of LLM poems."""
 
 
-def _with_share(formula: Callable[..., Any], share: float, *rates: Any) -> Any:
-    return formula(*rates, share)
+def _with_share(formula: Formula, share: float, true: Any, false: Any) -> Any:
+    return formula(true, false, share)
 
 
 def errors_of_calibrated(probability: Floats, share_of_llm: float) -> Floats:

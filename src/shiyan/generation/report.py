@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from shiyan import lost
 from shiyan import poem as parser
 from shiyan.config import LocalModelParams
 from shiyan.generation.generate import Written
@@ -29,9 +30,18 @@ def metrics(work: Work, made: Generated) -> dict[str, Any]:
         "without_poems": without_poems(made.written, work.params.prompts),
         "structure": structure(made.written, human, work.params.seed),
         "understandings": readings(made.readings, len(made.constructed)),
+        "requests": requests(work, made),
         "money": {"spent": work.budget.spent, "currency": work.budget.currency},
         "made": _signature(work),
     }
+
+
+def requests(work: Work, made: Generated) -> dict[str, Any]:
+    """What was asked live, and which failures are no answers."""
+    replies = [item.reply for item in made.readings]
+    if work.params.replies is None:
+        replies += [item.reply for item in made.written]
+    return lost.counted(len(replies), (reply.missing_reason for reply in replies))
 
 
 def _signature(work: Work) -> dict[str, Any]:
