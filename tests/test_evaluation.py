@@ -93,12 +93,12 @@ def test_replies_of_under_three_lines_are_shown_apart():
 
 def test_memorised_poems_are_left_out_of_training_too():
     """One human poem that a model recites lies above every LLM's."""
-    poems = pairs(40)
+    poems = pairs(80)
     values = noisy(poems, 4.0) | {"h0": 99.0, "h1": 99.0}
     matrix = matrix_of(poems, scored(poems, "d", values), memorised={"h0", "h1"})
     found = evaluate_scores(matrix, evaluate_params(), {}).tables
     without = found["restricted"]["no memorised human poem"]["d"]
-    assert (without["n_human"], without["n_left_out"]) == (19, 1)
+    assert (without["n_human"], without["n_left_out"]) == (39, 1)
     assert found["detectors"]["all"]["d"]["tpr_at_fpr_5"]["value"] != 0
     assert without["auroc"]["value"] > found["detectors"]["all"]["d"]["auroc"]["value"]
     assert without["auroc_change"]["value"] > 0

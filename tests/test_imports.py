@@ -31,13 +31,13 @@ TABLE = {
     "personas check personas.jsonl": "",
     "ratings export sheet.csv": "",
     "ratings export sheet.xlsx": "numpy openpyxl",
-    "ratings show ratings.jsonl": "numpy scipy",
+    "ratings show ratings.jsonl": "numpy",
     "plan": "numpy",
     "models": "huggingface_hub",
     "compose --check": "hydra",
     "keep mine": "hydra",
     "doctor": "huggingface_hub hydra matplotlib numpy",
-    "report poems": "matplotlib numpy rjieba scipy",
+    "report poems": "matplotlib numpy rjieba",
 }
 """A command with a small input -> the libraries of `HEAVY` that it imports, and no other."""
 

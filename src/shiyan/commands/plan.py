@@ -37,6 +37,7 @@ from shiyan.config import (
     load_params,
     project_root,
 )
+from shiyan.detectors import power
 from shiyan.errors import UserError
 from shiyan.generation import run as generation
 from shiyan.generation.finished import read_finished
@@ -46,7 +47,7 @@ from shiyan.generation.understand import ReadingTask, construct
 from shiyan.jsonl import read_records
 from shiyan.judging import judge as judging
 from shiyan.judging.plan import Material, plan
-from shiyan.records import Generation, Persona, Poem, Understanding
+from shiyan.records import Assignment, Generation, Persona, Poem, Understanding
 from shiyan.splits import assign_folds, group_poems
 from shiyan.work import WorkCache
 
@@ -100,7 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UserError(other, 2) if other else error from None
     if other:
         sys.stderr.write(f"notice: {other}\n")
-    trainings = trainings_of(paths, cache)
+    folds = planned_folds(paths, cache)
+    trainings = trainings_of(folds, cache)
     if arguments.json:
         told = [dataclasses.asdict(row) for row in rows]
         told += [{"stage": "train_roberta", **dataclasses.asdict(t)} for t in trainings]
@@ -111,9 +113,25 @@ def run(arguments: argparse.Namespace) -> int:
         console.print(table_of(rows))
         if trainings:
             console.print(training_table(trainings))
+        if line := power_line(folds):
+            console.print(line)
     for notice in budget_notices(rows):
         sys.stderr.write(f"notice: {notice}\n")
     return 0
+
+
+Folds = tuple[dict[str, Poem], dict[str, Assignment]]
+"""Poems and their folds by id."""
+
+
+def power_line(folds: Folds) -> str:
+    """What the test fold can show of detectors, before money is spent; "" without both classes."""
+    poems, assignments = folds
+    tested = [assignments[i] for i, poem in poems.items() if assignments[i].fold == "test"]
+    human = [a for a in tested if poems[a.poem_id].generation is None]
+    n_llm = len(tested) - len(human)
+    groups = len({a.group_id for a in human})
+    return f"Power: {power.told(groups, n_llm / groups)}." if groups and n_llm else ""
 
 
 def other_corpus(paths: PathsParams) -> str:
@@ -235,10 +253,8 @@ def poems_of(paths: PathsParams, work: Work) -> list[Poem]:
     return [longest(task) for task in tasks]
 
 
-def trainings_of(paths: PathsParams, cache: WorkCache) -> "list[Training]":
-    """What each network's trainings take, of the poems that are there or will be."""
-    from shiyan.detectors.lessons import planned_trainings
-
+def planned_folds(paths: PathsParams, cache: WorkCache) -> Folds:
+    """The poems that are there or will be, and their folds; none where nothing can be held out."""
     work = planning.planned_generation(paths, cache)
     there = _there(paths.generated, Poem)
     ids = None if there is None else [poem.poem_id for poem in there]
@@ -250,13 +266,17 @@ def trainings_of(paths: PathsParams, cache: WorkCache) -> "list[Training]":
         assignments = assign_folds(poems, group_poems(poems), split.test_share, split.seed)
     except UserError as error:
         sys.stderr.write(f"notice: no training is planned: {error}\n")
+        return {}, {}
+    return {poem.poem_id: poem for poem in poems}, {a.poem_id: a for a in assignments}
+
+
+def trainings_of(folds: Folds, cache: WorkCache) -> "list[Training]":
+    """What each network's trainings take."""
+    from shiyan.detectors.lessons import planned_trainings
+
+    if not folds[0]:
         return []
-    return planned_trainings(
-        {poem.poem_id: poem for poem in poems},
-        {assignment.poem_id: assignment for assignment in assignments},
-        load_params("train_roberta", TrainRobertaParams),
-        cache,
-    )
+    return planned_trainings(*folds, load_params("train_roberta", TrainRobertaParams), cache)
 
 
 def longest(task: Task) -> Poem:
