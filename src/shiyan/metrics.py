@@ -235,6 +235,8 @@ class Sampled:
         The left-out groups of all make the mean of the jackknife's variances, since what
         differs among the parts is how the same poems were drawn.
         """
+        if len(several) == 1:
+            return several[0]
         value = float(np.mean([s.value for s in several]))
         shrunk = [(s.left_out - s.value) / math.sqrt(len(several)) for s in several]
         return cls(

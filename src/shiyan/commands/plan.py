@@ -106,8 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         told = [dataclasses.asdict(row) for row in rows]
         told += [{"stage": "train_roberta", **dataclasses.asdict(t)} for t in trainings]
-        for line in told:
-            print(json.dumps(line, ensure_ascii=False))
+        for one in told:
+            print(json.dumps(one, ensure_ascii=False))
     else:
         console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
         console.print(table_of(rows))
