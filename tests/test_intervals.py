@@ -134,6 +134,16 @@ def test_what_is_undefined_on_some_resamples_has_no_interval_and_says_on_how_man
     assert interval(without, 20)[2].startswith("no interval: without one of the groups")
 
 
+def test_the_mean_of_one_is_itself_and_of_equals_has_their_interval():
+    rng = np.random.default_rng(0)
+    one = corpus(rng, 15, 3, 3.0).at_threshold(Threshold(1.5, "youden", "train"))["macro_f1"]
+    assert Sampled.pooled([one]) is one
+    same = Sampled.mean([one, one, one])
+    assert interval(same, 15)[:2] == pytest.approx(interval(one, 15)[:2])
+    pooled = Sampled.pooled([one, one])
+    assert pooled.standard_error == pytest.approx(one.standard_error, rel=0.05)
+
+
 def test_few_groups_that_carry_the_variance_widen_it():
     even = Sampled(0.0, np.zeros(10), np.tile([-0.1, 0.1], 10), "mean")
     one = Sampled(0.0, np.zeros(10), np.r_[math.sqrt(0.2), np.zeros(19)], "mean")

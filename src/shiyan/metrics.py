@@ -12,7 +12,7 @@ import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -166,10 +166,11 @@ class Draws:
         return Sampled(float(rows[0]), rows[1:end], rows[end:], kind, lacking=lacking)
 
 
-Kind = Literal["auroc", "share", "skill", "correlation", "mean", "quantile"]
+Kind = Literal["auroc", "share", "skill", "correlation", "mean", "percentiles"]
 """What an interval must know of a metric: an area under a ROC curve; another number from 0 to 1;
-one below 1; one from -1 to 1; one without bounds that matter, as all differences; one that changes
-by leaps as groups come and go, so that leaving one out tells nothing."""
+one below 1; one from -1 to 1; one without bounds that matter, as all differences; one whose
+resamples tell more than the jackknife: it changes by leaps as groups come and go, or is divided by
+what may be near 0."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +227,10 @@ class Sampled:
     @classmethod
     def mean(cls, several: Sequence["Sampled"]) -> "Sampled":
         """Their mean, paired by resample: all were computed on the same draws."""
-        return cls.combined(lambda *v: sum(v) / len(v), *several, kind=several[0].kind)
+        found = cls.combined(_average, *several, kind=several[0].kind)
+        if not several[0].of_parts:
+            return found
+        return replace(found, parts=tuple(several), of_parts=_average)
 
     @classmethod
     def pooled(cls, several: Sequence["Sampled"]) -> "Sampled":
@@ -235,6 +239,8 @@ class Sampled:
         The left-out groups of all make the mean of the jackknife's variances, since what
         differs among the parts is how the same poems were drawn.
         """
+        if len(several) == 1:
+            return several[0]
         value = float(np.mean([s.value for s in several]))
         shrunk = [(s.left_out - s.value) / math.sqrt(len(several)) for s in several]
         return cls(
@@ -257,6 +263,10 @@ class Sampled:
         return math.sqrt((size - 1) / size * float((changes**2).sum())) if size else math.nan
 
 
+def _average(*values: Any) -> Any:
+    return sum(values) / len(values)
+
+
 # --- intervals ----------------------------------------------------------------------
 
 INTERVAL = "95 %, Student's t by the jackknife over"
@@ -274,7 +284,7 @@ def interval(sampled: Sampled, n_groups: int) -> Ends:
 
     By the jackknife's standard error and Student's t, a metric from 0 to 1 on the logit scale; at
     0 or 1 the exact interval of a share of the groups, or that of an AUROC by Newcombe.
-    `bench/metrics.py` shows what they hold.
+    `bench/coverage.py` shows what they hold.
 
     Args:
         n_groups: G, of the class that has fewer.
@@ -288,7 +298,7 @@ def interval(sampled: Sampled, n_groups: int) -> Ends:
         return _at_an_end(sampled.kind, value > 0.5, n_groups)
     if reason := _undefined(sampled):
         return None, None, reason
-    if sampled.kind == "quantile":
+    if sampled.kind == "percentiles":
         return _percentiles(sampled.resampled, n_groups)
     if sampled.of_parts:
         return _from_parts(sampled, n_groups)
