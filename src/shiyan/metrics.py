@@ -182,8 +182,9 @@ class Sampled:
         left_out: without each of the groups; (G,).
         uncovered: why nothing that the resamples tell is an interval, where it is none.
         lacking: what is the matter with a resample that has no value.
-        parts, of_parts: other metrics, and how this one follows from their values; it must rise
-            or fall with each of them throughout.
+        parts: other metrics that this one is made of; of a difference, both sides.
+        of_parts: how it follows from their values, where its interval is to follow from theirs;
+            it must rise or fall with each of them throughout.
     """
 
     value: float
@@ -253,7 +254,8 @@ class Sampled:
 
     def minus(self, other: "Sampled") -> "Sampled":
         """The paired difference: both were computed on the same draws."""
-        return Sampled.combined(operator.sub, self, other)
+        found = Sampled.combined(operator.sub, self, other)
+        return replace(found, parts=(self, other))
 
     @property
     def standard_error(self) -> float:
@@ -274,6 +276,10 @@ INTERVAL = "95 %, Student's t by the jackknife over"
 MOST_UNDEFINED = 0.01
 """Share of the resamples. An interval from the others is one given that the metric is defined:
 of one success among 28, rank correlations with anything left 0 out in 65 % of simulations."""
+
+NEAR_THE_END, FEWEST_NEAR_THE_END = 0.98, 20
+"""A difference of AUROCs that both lie above has an interval from so many groups on: with 15 of
+them it lay below the true difference in 13 % of simulated corpora."""
 
 Ends = tuple[float | None, float | None, str]
 """Low and high end, or None; and what there is to say."""
@@ -302,6 +308,9 @@ def interval(sampled: Sampled, n_groups: int) -> Ends:
         return _percentiles(sampled.resampled, n_groups)
     if sampled.of_parts:
         return _from_parts(sampled, n_groups)
+    if n_groups < FEWEST_NEAR_THE_END and _near_the_end(sampled):
+        told = f"both AUROCs lie above {NEAR_THE_END:.0%} and there are {n_groups} groups"
+        return None, None, f"no interval: {told}, of {FEWEST_NEAR_THE_END} that are needed"
     error = sampled.standard_error
     if error < TINY * max(1.0, abs(value)):
         return None, None, SAME_VALUE
@@ -314,6 +323,12 @@ def interval(sampled: Sampled, n_groups: int) -> Ends:
     if sampled.kind == "correlation":
         return *_on_fishers_z(value, width), ""
     return value - width, value + width, ""
+
+
+def _near_the_end(difference: Sampled) -> bool:
+    return bool(difference.parts) and all(
+        part.kind == "auroc" and part.value > NEAR_THE_END for part in difference.parts
+    )
 
 
 def _undefined(sampled: Sampled) -> str:
