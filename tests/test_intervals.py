@@ -134,6 +134,31 @@ def test_what_is_undefined_on_some_resamples_has_no_interval_and_says_on_how_man
     assert interval(without, 20)[2].startswith("no interval: without one of the groups")
 
 
+def test_the_mean_of_one_is_itself_and_of_equals_has_their_interval():
+    rng = np.random.default_rng(0)
+    one = corpus(rng, 15, 3, 3.0).at_threshold(Threshold(1.5, "youden", "train"))["macro_f1"]
+    assert Sampled.pooled([one]) is one
+    same = Sampled.mean([one, one, one])
+    assert interval(same, 15)[:2] == pytest.approx(interval(one, 15)[:2])
+    pooled = Sampled.pooled([one, one])
+    assert pooled.standard_error == pytest.approx(one.standard_error, rel=0.05)
+
+
+@pytest.mark.parametrize(("groups", "given"), [(15, False), (25, True)])
+def test_a_difference_of_two_nearly_perfect_detectors_needs_groups(groups, given):
+    rng = np.random.default_rng(0)
+    names = [str(g) for g in np.repeat(np.arange(groups), 4)]
+    draws, labels = Draws.of(names, 200, 0), np.tile([0, 1, 1, 1], groups)
+    first, second = (
+        Cell(labels, x * labels + rng.normal(size=4 * groups), draws.columns(names), draws).auroc()
+        for x in (3.2, 3.6)
+    )
+    assert 1 > min(first.value, second.value) > 0.98
+    low, _, reason = interval(second.minus(first), groups)
+    assert (low is not None) == given
+    assert ("15 groups, of 20 that are needed" in reason) != given
+
+
 def test_few_groups_that_carry_the_variance_widen_it():
     even = Sampled(0.0, np.zeros(10), np.tile([-0.1, 0.1], 10), "mean")
     one = Sampled(0.0, np.zeros(10), np.r_[math.sqrt(0.2), np.zeros(19)], "mean")

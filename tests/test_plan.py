@@ -260,6 +260,14 @@ def test_trainings_are_counted_before_a_poem_is_there_and_timed_by_the_last_one(
     assert "What a run would train" in capsys.readouterr().out
 
 
+def test_the_plan_tells_what_the_test_fold_can_show(project, capsys):
+    """Ten human poems, half of them test, and two LLM poems to each."""
+    assert dispatch(["plan"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Power: with 5 human poems in the test fold and 2 LLM poems to each" in shown
+    assert "points near 75" in shown
+
+
 def trainings(capsys) -> list[dict]:
     assert dispatch(["plan", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -113,8 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
         console.print(table_of(rows))
         if trainings:
             console.print(training_table(trainings))
-        if line := power_line(folds):
-            console.print(line)
+        if sentence := power_line(folds):
+            console.print(sentence)
     for notice in budget_notices(rows):
         sys.stderr.write(f"notice: {notice}\n")
     return 0

@@ -240,7 +240,7 @@ class Cell:
         total, found = self.weight
         cut = _cuts(self.draws.weights, columns, np.nan_to_num(total), limit)
         hits = (self._above[:, cut].T * self.draws.weights).sum(1, dtype=np.float64)
-        sampled = self.draws.sampled(np.where(np.isnan(total), np.nan, hits / found), "quantile")
+        sampled = self.draws.sampled(np.where(np.isnan(total), np.nan, hits / found), "percentiles")
         uncovered = "" if allowed >= FEWEST_ACCUSED else _too_few(allowed, len(human))
         return replace(sampled, uncovered=uncovered)
 

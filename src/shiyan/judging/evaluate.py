@@ -491,7 +491,10 @@ class Evaluation:
             n, n_unscored = len(error.items), error.n_unscored
             return Estimate(None, None, None, n, n_unscored, reason).as_dict()
         sampled = Sampled.combined(
-            lambda own, of_p0: 100 * (1 - own / of_p0), error.sampled, baseline.sampled
+            lambda own, of_p0: 100 * (1 - own / of_p0),
+            error.sampled,
+            baseline.sampled,
+            kind="percentiles",
         )
         return self.estimate(replace(error, sampled=sampled, absence=NOT_BOTH))
 
