@@ -62,7 +62,6 @@ def params(encoder=TINY, **changes) -> TrainRobertaParams:
         dtype="float32",
         text="body",
         lessons={"controls": (), "networks": (), "network_folds": 2},
-        resamples=50,
         lora=LoraParams(**{**LORA, **changes}),
     )
 
@@ -224,7 +223,11 @@ def test_an_encoder_takes_an_adapter_too(tmp_path):
         )
     ).save_pretrained(folder)
     encoder = HubEncoderParams(
-        kind="hub", repository="hfl/chinese-roberta-wwm-ext", revision="main", path=str(folder)
+        kind="hub",
+        repository="hfl/chinese-roberta-wwm-ext",
+        revision="main",
+        allow_moving_revision=True,
+        path=str(folder),
     )
     classifier = lora_classifier(params(encoder, model=None, targets=("query", "value")), {})
     trained = {n for n, p in classifier.build(0).named_parameters() if p.requires_grad}

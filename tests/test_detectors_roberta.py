@@ -379,7 +379,13 @@ def test_a_checkpoint_that_is_nowhere_says_what_else_would_do(tmp_path, monkeypa
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    params = HubEncoderParams(kind="hub", repository="hfl/nowhere", revision="main")
+    params = HubEncoderParams(
+        kind="hub",
+        repository="hfl/nowhere",
+        revision="main",
+        allow_moving_revision=True,
+        path=None,
+    )
     with pytest.raises(UserError, match=r"hfl/nowhere.*encoder\.path.*train_roberta=scratch"):
         checkpoint_folder(params)
 
@@ -431,7 +437,7 @@ def params(encoder=TINY, **changes) -> TrainRobertaParams:
         "dtype": "float32",
         "text": "body",
         "lessons": {"controls": (), "networks": (), "network_folds": 2},
-        "resamples": 50,
+        "lora": None,
     }
     return TrainRobertaParams(**{**values, **changes})
 
@@ -522,7 +528,11 @@ def test_a_second_run_asks_nothing_again_and_gives_the_same_scores(tmp_path, mon
 
 def test_a_pretrained_encoder_goes_the_same_way(bert, tmp_path):
     encoder = HubEncoderParams(
-        kind="hub", repository="hfl/chinese-roberta-wwm-ext", revision="main", path=str(bert[0])
+        kind="hub",
+        repository="hfl/chinese-roberta-wwm-ext",
+        revision="main",
+        allow_moving_revision=True,
+        path=str(bert[0]),
     )
     poems = pairs(6)
     trained = train_detectors(

@@ -19,7 +19,7 @@ from shiyan import tracking
 from shiyan.composition import flattened
 from shiyan.database import look_at
 from shiyan.errors import UserError
-from shiyan.lockfile import locked_stages, of_used_models, without_track
+from shiyan.lockfile import locked_stages, without_track
 from shiyan.metrics import Estimate, write_metrics
 from shiyan.naming import legal_name, original_path
 from shiyan.notes import (
@@ -45,11 +45,9 @@ stages:
           top_p: 3e-05
           models:
           - small
-        models:
+        models_of.judge:
           small:
             context: 4096
-          unused:
-            context: 8
     outs:
     - path: metrics/judge.json
       hash: md5
@@ -621,8 +619,12 @@ def test_a_failed_stage_becomes_a_failed_run_with_its_reason(project):
     assert judge.data.tags["dvc.reason"] == "the server at http://***@127.0.0.1 said no"
     assert parent.data.tags["dvc.reason"].startswith("judge: the server")
     assert judge.data.params["judge.temperature"] == "0.1"
-    assert judge.data.params["models.qwen2.5-coder-0.5b.family"] == "qwen"
-    assert not any(name.startswith("models.gpt-4.1.") for name in judge.data.params)
+    assert judge.data.params["families.qwen2.5-coder-0.5b"] == "qwen"
+    assert judge.data.params["models_of.judge.qwen2.5-coder-0.5b.kind"] == "local"
+    sections = {name.partition(".")[0] for name in judge.data.params}
+    assert sections == {"judge", "models_of", "families", "prompts"}
+    of_models = [name for name in judge.data.params if name.startswith("models_of.")]
+    assert all(name.startswith("models_of.judge.") for name in of_models)
     assert tracking.import_notes("shiyan") == 0
 
 
@@ -775,8 +777,6 @@ def test_a_runs_name_tells_the_first_changes_only():
     assert tracking.described(many) == f"k0={'字' * 40}…, k1=字, k2=字, k3=字, and 2 more"
 
 
-def test_only_the_models_in_use_are_params():
-    params = {"judge.models": ["a"], "judge.top_p": 1.0, "models.a.x": 1, "models.ab.x": 2}
-    assert of_used_models(params).keys() == {"judge.models", "judge.top_p", "models.a.x"}
+def test_a_params_name_is_its_dotted_key():
     assert flattened({"judge": {"models": ["a"]}}) == {"judge.models": ["a"]}
     assert legal_name("params", "models.a.x") == "params/models.a.x"
