@@ -43,7 +43,8 @@ def project(tmp_path, monkeypatch, server) -> Path:
     monkeypatch.delenv("DVC_ROOT", raising=False)
     params = OmegaConf.load(ROOT / "params.yaml")
     model = server.params(price_per_million_prompt=1e6, price_per_million_completion=2e6)
-    params.models = {"llm": model.model_dump()}
+    for section in ("generate", "judge"):
+        params.models_of[section] = {"llm": model.model_dump()}
     params.generate.models = ["llm"]
     params.generate.prompts = ["P1", "P6"]
     params.generate.sampling.max_tokens = 100
@@ -218,7 +219,7 @@ def test_poems_of_another_corpus_are_to_be_collected_first(project):
 
 def test_a_budget_that_would_not_do_is_told(project, capsys):
     params = OmegaConf.load("params.yaml")
-    params.generate.budget = 10.0
+    params.asking.generate.budget = 10.0
     OmegaConf.save(params, "params.yaml")
     dispatch(["plan"])
     shown = capsys.readouterr()
@@ -236,7 +237,8 @@ def test_without_poems_the_missing_stage_is_told(project):
 def test_thinking_is_counted_where_the_server_counts_it(project, capsys):
     before = planned(capsys)
     params = OmegaConf.load("params.yaml")
-    params.models.llm.reasoning_tokens = 900
+    for section in ("generate", "judge"):
+        params.models_of[section].llm.reasoning_tokens = 900
     OmegaConf.save(params, "params.yaml")
     after = planned(capsys)
     for old, new in zip(before, after, strict=True):
