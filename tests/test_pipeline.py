@@ -24,6 +24,7 @@ STAGES = [
     "attack",
     "train_roberta",
     "zero_shot_score",
+    "evaluate",
     "eval_ci",
     "judge",
     "track",
@@ -128,6 +129,18 @@ def test_every_detector_scored_or_gave_a_reason_for_every_poem(params):
         assert len(scores) == n * len(detectors)
         assert all((s.score is None) == (s.unscored_reason is not None) for s in scores)
     assert {"char_ngrams", "roberta_from_scratch"} <= detectors
+
+
+def test_every_detector_was_evaluated_on_the_test_fold(params):
+    detectors = {
+        score.detector
+        for path in (params.zero_shot_scores, params.trained_scores)
+        for score in read_records(path, DetectorScore)
+    }
+    evaluated = read_json(params.detection_metrics)["detectors"]
+    assert detectors <= evaluated.keys()
+    assert all("auroc" in found["all"] for found in evaluated.values())
+    assert read_json(params.detection_cells)["tables"]["in_domain"]
 
 
 def test_every_ci_was_checked(params):
