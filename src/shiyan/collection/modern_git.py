@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from shiyan import poem as parser
+from shiyan import texts
 from shiyan.collection.cache import fetched
 from shiyan.collection.corpus import Corpus, flags
 from shiyan.collection.encoding import decoded
@@ -64,10 +65,11 @@ def collect(params: ModernGitParams, seed: int) -> Corpus:
     )
     if later := [name for name in params.poets if name not in poets]:
         corpus.notices.append(f"left out poets who died after {params.died_by}: {', '.join(later)}")
+    odd: dict[str, list[str]] = {}
     folder = poets_folder(params.repository, params.commit, tuple(poets))
     folders = _by_poet(folder)
     for name, died in poets.items():
-        kept = _poems_of(name, died, folders.get(name, []), corpus.left_out)
+        kept = _poems_of(name, died, folders.get(name, []), corpus.left_out, odd)
         if not kept:
             corpus.notices.append(f"{name}: no poem could be used")
         if params.per_poet is not None and len(kept) > params.per_poet:
@@ -81,7 +83,7 @@ def collect(params: ModernGitParams, seed: int) -> Corpus:
             f"named like {FOLDER}/徐志摩_xuzhimo"
         )
     for poem in corpus.poems:
-        corpus.flagged.update([*flags(poem), *_shape_flags(poem.text)])
+        corpus.flagged.update([*flags(poem), *_shape_flags(poem.text), *odd[poem.poem_id]])
     return corpus
 
 
@@ -96,8 +98,17 @@ def _poet(folder_name: str) -> str:
     return folder_name.partition("_")[0]
 
 
-def _poems_of(name: str, died: int, folders: Sequence[Path], left_out: Counter[str]) -> list[Poem]:
-    """The usable poems of one poet; what is not is counted in `left_out`."""
+def _poems_of(
+    name: str,
+    died: int,
+    folders: Sequence[Path],
+    left_out: Counter[str],
+    odd: dict[str, list[str]],
+) -> list[Poem]:
+    """The usable poems of one poet; what is not is counted in `left_out`.
+
+    What was mended in a poem or is odd about it goes to `odd` under its id.
+    """
     paths = [path for folder in folders for path in sorted(folder.rglob("*.pt"))]
     if len(folders) > 1:
         # Two people of one name: nothing says which of them is the one who died.
@@ -105,7 +116,7 @@ def _poems_of(name: str, died: int, folders: Sequence[Path], left_out: Counter[s
         return []
     kept = []
     for path in paths:
-        read = read_poem(path, folders[0].parent, name)
+        read = read_poem(path, folders[0].parent, name, odd)
         reason = read if isinstance(read, str) else why_not(read, died)
         if isinstance(read, Poem) and reason is None:
             kept.append(read)
@@ -114,19 +125,25 @@ def _poems_of(name: str, died: int, folders: Sequence[Path], left_out: Counter[s
     return kept
 
 
-def read_poem(path: Path, root: Path, author: str) -> Poem | str:
+def read_poem(
+    path: Path, root: Path, author: str, odd: dict[str, list[str]] | None = None
+) -> Poem | str:
     """A .pt file as a poem, or why it is none; the id is the path below `root`."""
     try:
         text, _ = decoded(path.read_bytes(), str(path))
     except UserError:
         return "not UTF-8"
     pt = parse_pt(text)
-    verse, apart = parser.parts(pt.body)
+    body, rules = texts.mended(pt.body)
+    verse, apart = parser.parts(body)
+    poem_id = parser.visible(path.relative_to(root).as_posix())
+    if odd is not None:
+        odd[poem_id] = texts.flags_of(rules, texts.oddities(body))
     beside: dict[str, tuple[str, ...]] = {}
     for item in apart:
         beside[item.kind] = (*beside.get(item.kind, ()), item.line)
     return Poem(
-        poem_id=path.relative_to(root).as_posix(),
+        poem_id=poem_id,
         title=parser.one_line(pt.title),
         text=verse,
         genre="modern",
