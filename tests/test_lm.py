@@ -1,5 +1,7 @@
 """Token statistics against the slow and obvious way, and what must never move them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch

@@ -114,11 +114,12 @@ def test_what_verse_may_hold_is_not_odd(text):
 
 
 def test_a_private_character_changes_no_count_and_no_score(tmp_path):
-    """Only its maker's font shows it: it goes at the ends of a line, and is □ within one."""
-    odd = "\ue012铁扶手\ue012 \n \U00100000\n鸽子\ue013替\ufeff我\u200b们"
+    """Only its maker's font shows it: it goes at the end of a line, else it is □."""
+    odd = "铁扶手\ue012 \n \U00100000\n鸽子\ue013替\ufeff我\u200b们"
     assert poem.normalised(odd) == "铁扶手\n\n鸽子□替我们"
     assert poem.normalised(poem.normalised(odd)) == poem.normalised(odd)
     assert poem.normalised("铁扶手\ue012\n鸽子") == poem.normalised("铁扶手\n鸽子")
+    assert poem.normalised("\ue012扶手") == "□扶手", "it may have been verse"
 
 
 def test_odd_lines_are_named_a_few_of_each_kind(tmp_path):

@@ -7,8 +7,8 @@ The rules, the same for every poem whoever wrote it:
    count and one score. It is never NFKC, which would turn ，！？ into ASCII.
 3. What has no shape is no part of the text: a BOM, zero-width and bidi marks,
    variation selectors, control characters.
-   A private-use character (only its maker's font shows it) is none either at the ends of
-   a line; within one it may have been a character, and is a lacuna □.
+   A private-use character (only its maker's font shows it) is none either at the end of
+   a line; elsewhere it may have been a character, and is a lacuna □.
 4. Blanks (tab, U+00A0, U+3000 and all others) at either end of a line go, so an
    indent is no part of a line; inside a line a run of blanks is one ordinary space.
    Which blank a typist used would otherwise tell a corpus from a reply.
@@ -30,9 +30,7 @@ _SHAPELESS = re.compile(
     "\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
 PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd]")
-_PRIVATE_AT_ENDS = re.compile(
-    rf"(?m)^(?:{PRIVATE.pattern}|[^\S\n])+|(?:{PRIVATE.pattern}|[^\S\n])+$"
-)
+_PRIVATE_AT_END = re.compile(rf"(?:{PRIVATE.pattern}|\s)+$")
 _DESCRIBED = re.compile("[\u2ff0-\u2fff\u31ef]")
 """Says how the following parts make a character."""
 _PARTS = dict.fromkeys("\u2ff2\u2ff3", 3) | dict.fromkeys("\u2ffe\u2fff", 1)
@@ -48,7 +46,7 @@ def stanzas(text: str) -> tuple[tuple[str, ...], ...]:
     current: list[str] = []
     for raw in _BREAK.split(unicodedata.normalize("NFC", visible(text))):
         if PRIVATE.search(raw):
-            raw = PRIVATE.sub("□", _PRIVATE_AT_ENDS.sub("", raw))
+            raw = PRIVATE.sub("□", _PRIVATE_AT_END.sub("", raw))
         if line := " ".join(raw.split()):
             current.append(line)
         elif current:

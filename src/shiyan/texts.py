@@ -7,8 +7,8 @@ What can only be damage is mended, by named rules:
 
 What may be meant is kept, and flagged with its line:
 
-    private_use     a character that only its maker's font shows: □ within a line, at the ends
-                    of one it goes (`poem`)
+    private_use     a character that only its maker's font shows: at the end of a line it goes,
+                    elsewhere it is □ (`poem`)
     lost_break      U+FEFF within a line, where a line break may have been
     page_number     a line such as - 47 - between others
     stray_letters   letters of a third script, or a small Latin one between two characters,
