@@ -1,6 +1,9 @@
 """Gather human poems, personas and ratings."""
 
+from functools import partial
+
 from shiyan.ci.form import load_catalogue
+from shiyan.ci.preface import preface_of
 from shiyan.collection import files, modern_git, personas, ratings, songci, understandings
 from shiyan.collection.corpus import Corpus, tell
 from shiyan.collection.describe import described
@@ -45,7 +48,9 @@ def collected(seed: int) -> Corpus:
         plain = dict.fromkeys(map(load_catalogue().plain, source.cipai))
         return songci.collect(source.model_copy(update={"cipai": tuple(plain)}), seed)
     if isinstance(source, FilesParams):
-        return files.collect(source, load_catalogue().named_in)
+        catalogue = load_catalogue()
+        has_preface = partial(preface_of, catalogue=catalogue)
+        return files.collect(source, catalogue.named_in, has_preface)
     return modern_git.collect(source, seed)
 
 

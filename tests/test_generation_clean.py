@@ -330,3 +330,84 @@ def test_collected_ci_replies(case):
     from shiyan.poem import characters
 
     assert len(characters(cleaned.body)) == 33
+
+
+# --- pinyin, versions, other names of finish reasons ---------------------------------------
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "dēng liàng le\n灯亮了\nmén kāi le\n门开了\n\nfēng jìn lái\n风进来\nrén méi lái\n人没来",
+        "灯亮了\nDēng liàng le\n门开了\nmén kāi le.\n\n风进来\nfēng jìn\n人没来\nrén lai",
+        "deng1 liang4\n灯亮了\nmen2 kai1\n门开了\n\nfeng1 jin4\n风进来\nren2 mei2\n人没来",
+        "灯亮了（dēng liàng）\n门开了（mén kāi）\n\n风进来（fēng jìn）\n人没来（rén méi）",
+    ],
+)
+def test_pinyin_parts_no_stanzas(reply):
+    cleaned = clean(reply, Asked("modern"))
+    assert cleaned.body == "灯亮了\n门开了\n\n风进来\n人没来"
+    assert cleaned.flags[0] == "pinyin"
+    [(rule, gone)] = cleaned.removed
+    assert (rule, gone.count("\n")) == ("pinyin", 3)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Děng\n\nDēng liàng le mén kāi le\nFēng jìn lái rén méi lái",
+        "dēng liàng le\nmén kāi le",
+        "deng1 liang4 le5\nmen2 kai1 le5",
+    ],
+)
+def test_pinyin_alone_is_no_poem(reply):
+    cleaned = clean(reply, MODERN)
+    assert (cleaned.missing, cleaned.flags[0]) == ("not_chinese", "pinyin")
+
+
+FIRST, SECOND = f"{TITLE}\n\n{BODY}", f"{TITLE}\n\n青苔先上来\n然后是雨"
+
+
+@pytest.mark.parametrize(
+    ("reply", "kept"),
+    [
+        (f"**版本一**\n\n{FIRST}\n\n**版本二**\n\n{SECOND}", BODY),
+        (f"我写了两版。\n\n【方案1】\n{FIRST}\n\n【方案2】\n{SECOND}", BODY),
+        (f"初稿：\n{SECOND}\n\n修改稿：\n{FIRST}", BODY),
+        (f"第一稿\n{SECOND}\n\n定稿\n{FIRST}\n\n希望您喜欢这首诗。", BODY),
+        (f"{SECOND}\n\n修改后的版本：\n\n{FIRST}", BODY),
+        (f"Version 1:\n{FIRST}\n\nVersion 2:\n{SECOND}", BODY),
+    ],
+)
+def test_of_several_versions_one_is_the_poem(reply, kept):
+    """The one that is marked as final, else the first; the others are kept as removed."""
+    cleaned = clean(reply, MODERN)
+    assert (cleaned.title, cleaned.body) == (TITLE, kept)
+    [other] = [text for rule, text in cleaned.removed if rule == "version"]
+    assert "青苔先上来" in other
+
+
+@pytest.mark.parametrize(
+    "verse",
+    [
+        "灯写到\n定稿\n雨还在改",
+        "初稿\n灯灭了又写",
+        "改稿：\n灯\n雨",
+        "灯一行\n雨一行\n定稿\n风一行",
+    ],
+)
+def test_a_version_in_verse_is_verse(verse):
+    cleaned = clean(f"《{TITLE}》\n\n{verse}", MODERN)
+    assert cleaned.body == verse
+    assert "version" not in cleaned.flags
+
+
+@pytest.mark.parametrize("finish", ["length", "MAX_TOKENS", "max_tokens", "model_length", "Length"])
+def test_a_cut_by_another_name_is_a_cut(finish):
+    assert clean("雨停了\n巷口的灯还亮着\n有人把伞收进", MODERN, finish).missing == "truncated"
+
+
+@pytest.mark.parametrize("finish", ["SAFETY", "content_filter", "RECITATION", "prohibited_content"])
+def test_half_a_text_that_a_filter_stopped_is_no_poem(finish):
+    assert clean(REPLY, MODERN, finish).missing == "filtered"
+    assert clean(REPLY, MODERN, "END_TURN").body == BODY

@@ -1,5 +1,7 @@
 """Token statistics against the slow and obvious way, and what must never move them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -221,7 +223,16 @@ def test_tokenizers_that_differ_are_named_before_a_model_is_loaded(
         token_statistics({**models, "other": other}, plan, TEXTS, Reading(), cache)
 
 
-def test_one_tokenizer_may_know_more_special_tokens_than_the_other(models, tmp_path):
+def test_one_more_token_of_text_is_refused_by_its_name(models):
+    """Cut from one of the two softmaxes it would take its probability along."""
+    plain = load_tokenizer(models["p"])
+    larger = replace(plain, name="more", ids={**plain.ids, "灯": plain.width})
+    for pair in ([plain, larger], [larger, plain]):
+        with pytest.raises(UserError, match=r"'灯' is no token in p, \d+ in more"):
+            refuse_other_tokens(pair)
+
+
+def test_one_tokenizer_may_know_more_special_tokens_than_the_other(models, tmp_path, capsys):
     more = tiny_model(tmp_path, "more")
     tokenizer = load_tokenizer(more)
     tokenizer.backend.add_special_tokens({"additional_special_tokens": ["<|pad|>"]})
@@ -229,6 +240,7 @@ def test_one_tokenizer_may_know_more_special_tokens_than_the_other(models, tmp_p
     larger = load_tokenizer(more)
     assert larger.width == BYTES + 1
     refuse_other_tokens([load_tokenizer(models["p"]), larger])
+    assert "more has control tokens that p lacks (<|pad|>)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ _NO_ACCESS = re.compile(
 _BROKEN_FINISH = frozenset(
     {"network_error", "error", "abort", "aborted", "insufficient_system_resource"}
 )
-_FILTER_FINISH = frozenset(
+FILTER_FINISH = frozenset(
     {"content_filter", "sensitive", "safety", "prohibited_content", "recitation", "blocklist"}
     | {"spii", "refusal"}
 )
@@ -543,7 +543,7 @@ def _read_choice(
         cached_tokens=_cached(usage),
         log_probs=_log_probs(choice.get("logprobs")),
     )
-    if finish in _FILTER_FINISH:
+    if finish in FILTER_FINISH:
         return reply.failed("filtered", f"the content filter stopped it (finish_reason {finish})")
     if not text.strip() and (refusal := _text_of(message.get("refusal"))):
         return reply.failed("filtered", f"the model refused ({refusal[:200]})")

@@ -7,13 +7,16 @@ The rules, the same for every poem whoever wrote it:
    count and one score. It is never NFKC, which would turn ，！？ into ASCII.
 3. What has no shape is no part of the text: a BOM, zero-width and bidi marks,
    variation selectors, control characters.
+   A private-use character (only its maker's font shows it) is none either at the end of
+   a line; elsewhere it may have been a character, and is a lacuna □.
 4. Blanks (tab, U+00A0, U+3000 and all others) at either end of a line go, so an
    indent is no part of a line; inside a line a run of blanks is one ordinary space.
    Which blank a typist used would otherwise tell a corpus from a reply.
 5. A line without a visible character is blank; blank lines, one or several, part
    two stanzas. There are none before the first stanza and after the last.
-6. A character (字) is a Han ideograph, or 々 〻 〇, which stand for one. Punctuation,
-   digits, Latin letters and the lacuna □ are not characters.
+6. A character (字) is a Han ideograph, or 々 〻 〇, which stand for one, or one that is
+   described by its parts (⿰氵丐). Punctuation, digits, Latin letters and the lacuna □ are
+   not characters.
 """
 
 import re
@@ -26,8 +29,14 @@ _SHAPELESS = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u180b-\u180f\u200b-\u200f"
     "\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
+PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd]")
+_PRIVATE_AT_END = re.compile(rf"(?:{PRIVATE.pattern}|\s)+$")
+_DESCRIBED = re.compile("[\u2ff0-\u2fff\u31ef]")
+"""Says how the following parts make a character."""
+_PARTS = dict.fromkeys("\u2ff2\u2ff3", 3) | dict.fromkeys("\u2ffe\u2fff", 1)
+"""How many parts, where not two."""
 _NOT_A_CHARACTER = re.compile(
-    "[^\u3005\u3007\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]+"
+    "[^\u2ff0-\u2fff\u31ef\u3005\u3007\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd]+"
 )
 
 Spans = tuple[tuple[int, int], ...]
@@ -38,13 +47,20 @@ def stanzas(text: str) -> tuple[tuple[str, ...], ...]:
     """The body's stanzas, each a tuple of its non-empty lines; empty for a blank text."""
     found: list[tuple[str, ...]] = []
     current: list[str] = []
-    for raw in _BREAK.split(unicodedata.normalize("NFC", _SHAPELESS.sub("", text))):
+    for raw in _BREAK.split(unicodedata.normalize("NFC", visible(text))):
+        if PRIVATE.search(raw):
+            raw = PRIVATE.sub("□", _PRIVATE_AT_END.sub("", raw))
         if line := " ".join(raw.split()):
             current.append(line)
         elif current:
             found.append(tuple(current))
             current = []
     return (*found, tuple(current)) if current else tuple(found)
+
+
+def visible(text: str) -> str:
+    """The text without what has no shape."""
+    return _SHAPELESS.sub("", text)
 
 
 def joined(parts: tuple[tuple[str, ...], ...]) -> str:
@@ -63,8 +79,30 @@ def lines(text: str) -> tuple[str, ...]:
 
 
 def characters(text: str) -> str:
-    """The text's characters (字) and nothing else."""
-    return _NOT_A_CHARACTER.sub("", unicodedata.normalize("NFC", _SHAPELESS.sub("", text)))
+    """The text's characters (字) and nothing else; ⿰ stands for one of two parts."""
+    shown = unicodedata.normalize("NFC", visible(text))
+    if _DESCRIBED.search(shown):
+        shown = described_as_one(shown)
+    return _NOT_A_CHARACTER.sub("", shown)
+
+
+def described_as_one(text: str) -> str:
+    """The text with each character that is described by its parts as its first mark alone."""
+    kept: list[str] = []
+    n_parts = 0
+    for character in text:
+        is_mark = _DESCRIBED.match(character) is not None
+        if not n_parts:
+            kept.append(character)
+        # A part may itself be described; what is no part ends a description that was cut.
+        if n_parts and (character.isspace() or not (is_mark or character.isalpha())):
+            kept.append(character)
+            n_parts = 0
+        elif is_mark:
+            n_parts = max(n_parts - 1, 0) + _PARTS.get(character, 2)
+        elif n_parts:
+            n_parts -= 1
+    return "".join(kept)
 
 
 def character_runs(text: str) -> Spans:
@@ -158,7 +196,9 @@ _DEDICATION = re.compile(
 )
 _EPIGRAPH_SOURCE = re.compile(rf"{_DASH}[^，。！？；：]{{1,24}}")
 _EPIGRAPH_IN_ONE = re.compile(rf"[“「『\"].+[”」』\"]\s*{_DASH}[^，。！？；：]{{1,24}}")
-_PREFACE = re.compile(r"[（(【\[]?(?:题记|题辞|小引|小序)[】\])）]?(?:[：:].*)?")
+_PREFACE = re.compile(
+    r"[（(【\[]?(?:题记|题辞|小引|小序)[】\])）]?(?:[：:].*)?|[（(【\[]?[并自题]?序[】\])）]?[：:].+"
+)
 _NOTE = re.compile(
     r"(?:[（(【〔\[]?(?:原注|附注|注释|自注|作者注|编者注|附记|后记|注)\s?[0-9①-⑳]*[】〕\])）]?\s*[：:]"
     r"|[【〔\[](?:原注|附注|注释|注)?\s?[0-9①-⑳]*[】〕\]]|[①-⑳]).*"

@@ -19,7 +19,8 @@ from typing import Any
 from shiyan.ci.form import Catalogue, Cipai, Variant, load_catalogue
 from shiyan.ci.nearest import MOST_EDITS, Nearest, NearestForms
 from shiyan.ci.pattern import Pattern, ToneCount
-from shiyan.ci.reading import FOREIGN, CiText, lengths, read_ci
+from shiyan.ci.preface import without_preface
+from shiyan.ci.reading import FOREIGN, CiText, lengths, read_ci, shown
 from shiyan.ci.rhyme import Rhymes, check_rhymes
 from shiyan.ci.tones import Sounds, ToneTable, load_tones
 from shiyan.records import CiCheck, NearestForm
@@ -192,6 +193,14 @@ class Checker:
             return self._guessed(text, sounds, best)
         else:
             return self._nameless(unscored)
+        for tune in tunes:
+            if verse := without_preface(text, self.patterns(tune)):
+                preface = text.characters[: -len(verse)]
+                told = f"the paragraph {shown(preface)} is read as a preface, not counted"
+                verse = replace(verse, remarks=(*text.remarks, told))
+                return self._measure(
+                    verse, self.tones.sounds(verse.characters), tune, verse.remarks
+                )
         verdicts = [self._measure(text, sounds, tune, remarks) for tune in tunes]
         # A name that several tunes share (乌夜啼) means the one whose form is kept.
         return max(verdicts, key=lambda v: (v.structure_any_optional, v.tonal_any_optional))

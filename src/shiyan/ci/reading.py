@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from shiyan.ci.form import Catalogue, Title
+from shiyan.poem import described_as_one
 
 HARD = "\n"
 """A line break: 。，；！？：… — / and the end of a line of text."""
@@ -41,7 +42,7 @@ UNCOUNTED = re.compile(
 )
 """Emoji and control characters: nothing that a verse holds."""
 ALPHANUMERIC = re.compile(r"[0-9A-Za-z\u00c0-\u024f\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]+")
-COMPONENTS = re.compile(r"\{[^{}\n]{1,9}\}")
+COMPONENTS = re.compile(r"\{[^{}\n]{1,9}\}|[\u2ff0-\u2fff]")
 BRACKETED = re.compile(
     r"（[^（）\n]*）|\([^()\n]*\)|【[^【】\n]*】|〔[^〔〕\n]*〕|［[^［］\n]*］|\[[^\[\]\n]*\]"
 )
@@ -249,7 +250,7 @@ def _take_title(
     title, title_line = None, ""
     while len(lines) > 1 and (not lines[0] or _is_preamble(lines[0])):
         if lines[0]:
-            remarks.append(f"the opening words {_shown(lines[0])} are not counted")
+            remarks.append(f"the opening words {shown(lines[0])} are not counted")
         title = title or _quoted_title(lines[0], catalogue)
         del lines[0]
     if title:
@@ -283,7 +284,7 @@ def _take_author(lines: list[str], marked: bool, remarks: list[str]) -> None:
     first = lines[0] if lines else ""
     unmarked = marked and 1 < len(first) < 7 and not SENTENCE_MARK.search(first)
     if len(lines) > 1 and (AUTHOR.match(first) or unmarked):
-        remarks.append(f"the line {_shown(first)} is read as a topic or an author, not counted")
+        remarks.append(f"the line {shown(first)} is read as a topic or an author, not counted")
         del lines[0]
 
 
@@ -297,7 +298,7 @@ def _without_notes(lines: list[str], remarks: list[str]) -> list[str]:
     kept = list(lines)
     for index in range(1, len(kept)):
         if NOTE_LABEL.match(kept[index]):
-            remarks.append(f"what follows from {_shown(kept[index])} on is a note, not counted")
+            remarks.append(f"what follows from {shown(kept[index])} on is a note, not counted")
             del kept[index:]
             break
     while len(kept) > 1:
@@ -306,7 +307,7 @@ def _without_notes(lines: list[str], remarks: list[str]) -> list[str]:
         if last and not any(words.search(last) for words in closing):
             break
         if last:
-            remarks.append(f"the closing words {_shown(last)} are not counted")
+            remarks.append(f"the closing words {shown(last)} are not counted")
         del kept[-1]
     return kept
 
@@ -316,17 +317,15 @@ def _spelt_out(verse: str, remarks: list[str]) -> str:
     if BRACKETED.search(verse):
         without = BRACKETED.sub("", verse)
         if any(map(is_han, map(ord, without))):
-            notes = [_shown(note) for note in BRACKETED.findall(verse)]
+            notes = [shown(note) for note in BRACKETED.findall(verse)]
             remarks.append(f"in brackets and not counted: {', '.join(dict.fromkeys(notes))[:120]}")
             verse = without
     if COMPONENTS.search(verse):
-        verse = COMPONENTS.sub(FOREIGN, verse)
-        remarks.append(
-            "a character written by its components {…} is counted as one, its tone unknown"
-        )
+        verse = COMPONENTS.sub(FOREIGN, described_as_one(verse))
+        remarks.append("a character written by its components is counted as one, its tone unknown")
     if found := ALPHANUMERIC.findall(verse):
         verse = ALPHANUMERIC.sub(FOREIGN, verse)
-        some = ", ".join(map(_shown, dict.fromkeys(found)))
+        some = ", ".join(map(shown, dict.fromkeys(found)))
         remarks.append(f"no Chinese characters, each counted as one unknown: {some[:80]}")
     return _repeated(verse, remarks) if REPEATED.search(verse) else verse
 
@@ -338,7 +337,7 @@ def _repeated(verse: str, remarks: list[str]) -> str:
     for piece in re.split(f"({REPEATED.pattern})", verse):
         if REPEATED.fullmatch(piece):
             marks, piece = piece, "".join(written[-len(piece) :])
-            remarks.append(f"{_shown(marks)} stands for {_shown(piece) if piece else 'nothing'}")
+            remarks.append(f"{shown(marks)} stands for {shown(piece) if piece else 'nothing'}")
         out.append(piece)
         written += [character for character in piece if is_han(ord(character))]
     return "".join(out)
@@ -352,7 +351,7 @@ def _spaced(verse: str) -> str:
     return re.sub(r"[ \t\u3000]+", "\n", re.sub(r"(?m)^[ \t\u3000]+|[ \t\u3000]+$", "", verse))
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """A piece of a text, short enough for a remark and without control characters."""
     clean = "".join(c for c in text if unicodedata.category(c)[0] != "C")
     return f"`{clean[:20]}{'…' if len(clean) > 20 else ''}`"

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from tqdm import tqdm
 
 from shiyan import poem as parser
+from shiyan import texts
 from shiyan.collection.corpus import Corpus, flags, tell
 from shiyan.collection.encoding import decoded, decoded_lines
 from shiyan.collection.pt import parse_pt
@@ -26,6 +27,8 @@ from shiyan.records import Poem
 Genre = Literal["modern", "ci"]
 TuneOf = Callable[[str], tuple[str, str] | None]
 """A title -> the cipai that it names and the topic; None where it names none."""
+HasPreface = Callable[[str, str], bool]
+"""A ci's text and cipai -> whether its first stanza is prose."""
 Fields = Mapping[str, tuple[str, ...]]
 """Our field -> the file's columns that may hold it; the first that is not empty does."""
 
@@ -42,6 +45,9 @@ KINDS = ".jsonl, .csv, .tsv, .xlsx, .txt and .pt files, or a folder of .txt and 
 _POET = re.compile("[\u3400-\u9fff]+_[a-z0-9]+")
 NO_TEXT = "no text"
 NO_CIPAI = "no cipai"
+PAGE_NUMBER = "a page number alone"
+NAMED = 5
+"""Odd lines of one kind that are named; the others are counted."""
 BY_LLM = "an LLM's poem, and this is the corpus of human ones"
 
 
@@ -56,6 +62,8 @@ class UserPoem:
         detail: the same as a sentence that begins with the place.
         encoding: what the bytes were written in.
         by_llm: the row says how an LLM wrote it, as our own records do.
+        mended: rules by which its text was mended.
+        odd: what is flagged in the text as it came.
     """
 
     place: str
@@ -64,6 +72,13 @@ class UserPoem:
     detail: str | None = None
     encoding: str = "UTF-8"
     by_llm: bool = False
+    mended: tuple[str, ...] = ()
+    odd: tuple[texts.Oddity, ...] = ()
+
+    @property
+    def flags(self) -> list[str]:
+        """What is mended and what is odd, by name, each once."""
+        return texts.flags_of(self.mended, self.odd)
 
     @property
     def said(self) -> str:
@@ -90,6 +105,7 @@ def read_user_poems(
     columns: Mapping[str, str] | None = None,
     needs_cipai: bool = False,
     tune_of: TuneOf | None = None,
+    has_preface: HasPreface | None = None,
 ) -> UserPoems:
     """The poems of a file or folder; verse in `text`, what is no verse in `beside`.
 
@@ -97,6 +113,7 @@ def read_user_poems(
         columns: our field -> the file's column, where the names differ from `COLUMNS`.
         needs_cipai: a ci without its cipai cannot be used.
         tune_of: reads the cipai of a ci that has none out of its title.
+        has_preface: tells whether the first stanza of a ci is prose, which stands beside it.
 
     Raises:
         UserError: no such path, another kind of file, no column with the text, an
@@ -111,20 +128,24 @@ def read_user_poems(
     if tune_of and genre == "ci":
         rows, told = _with_tunes(rows, tune_of)
         notices += told
+    if has_preface and genre == "ci":
+        rows = [replace(row, poem=_without_preface(row.poem, has_preface)) for row in rows]
     if needs_cipai and genre == "ci":
         rows = [_wants_cipai(row) for row in rows]
     _refuse_twice(rows)
-    return UserPoems(tuple(rows), tuple(notices))
+    return UserPoems(tuple(rows), (*notices, *_odd_lines(rows)))
 
 
-def collect(params: FilesParams, tune_of: TuneOf | None = None) -> Corpus:
+def collect(
+    params: FilesParams, tune_of: TuneOf | None = None, has_preface: HasPreface | None = None
+) -> Corpus:
     """The usable poems of a user's file as a corpus; the rest counted by reason and named.
 
     Raises:
         UserError: as `read_user_poems`, or not one poem can be used.
     """
     path = project_root() / Path(params.path)
-    read = read_user_poems(path, params.genre, params.columns, needs_cipai=True, tune_of=tune_of)
+    read = read_user_poems(path, params.genre, params.columns, True, tune_of, has_preface)
     rows = [replace(row, problem=BY_LLM) if row.by_llm else row for row in read.rows]
     read = replace(read, rows=tuple(rows))
     corpus = Corpus(poems=read.poems, notices=list(read.notices), made={"source": params.path})
@@ -134,6 +155,7 @@ def collect(params: FilesParams, tune_of: TuneOf | None = None) -> Corpus:
     corpus.flagged.update(
         f"read as {row.encoding}" for row in rows if row.poem and row.encoding != "UTF-8"
     )
+    corpus.flagged.update(name for row in rows if not row.problem for name in row.flags)
     wrong = [row.said for row in rows if row.problem]
     if not corpus.poems:
         why = f"; of {len(wrong)} the first is: {wrong[0]}" if wrong else ""
@@ -158,7 +180,7 @@ def _read_file(
     if suffix in (".jsonl", ".ndjson", ".json"):
         return _read_jsonl(path, raw, genre, columns)
     if suffix in (".txt", ".pt"):
-        row = _read_one(path, raw, path.name, genre, _author_of(path, path.parent))
+        row = _read_one(path, raw, _legible(Path(path.name)), genre, _author_of(path, path.parent))
         return [row], _encodings([row])
     raise UserError(f"{path} is of a kind that is not read; give {KINDS}")
 
@@ -266,8 +288,9 @@ def _read_one(path: Path, raw: bytes, poem_id: str, genre: Genre, author: str) -
 
 
 def _legible(name: Path) -> str:
-    """The path as an id; bytes of a name that are not UTF-8 are written as escapes."""
-    return name.as_posix().encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    """The path as an id, without what has no shape; bytes that are not UTF-8 as escapes."""
+    raw = name.as_posix().encode("utf-8", "surrogateescape")
+    return parser.visible(raw.decode("utf-8", "backslashreplace"))
 
 
 def _author_of(path: Path, root: Path) -> str:
@@ -289,13 +312,15 @@ def _row(
             strings[field] = _string(value)
         except ValueError as error:
             return UserPoem(place, None, f"{field} is no text", f"{place}: {field} {error}")
-    verse, apart = parser.parts(strings.get("text", ""))
+    text, rules = texts.mended(strings.get("text", ""))
+    title, _ = texts.mended(strings.get("title", ""))
+    verse, apart = parser.parts(text)
     beside: dict[str, tuple[str, ...]] = {}
     for item in apart:
         beside[item.kind] = (*beside.get(item.kind, ()), item.line)
     poem = Poem(
         poem_id=strings.get("poem_id", "").strip() or spare_id,
-        title=parser.one_line(strings.get("title", "")),
+        title=parser.one_line(title),
         text=verse,
         genre=genre,
         author=parser.one_line(strings.get("author", "")),
@@ -303,7 +328,9 @@ def _row(
         date=strings.get("date", "").strip() or None,
         beside=beside,
     )
-    return UserPoem(place, poem, None if verse else NO_TEXT, encoding=encoding)
+    problem = PAGE_NUMBER if texts.is_page_number(verse) else None if verse else NO_TEXT
+    odd = tuple(texts.oddities(text))
+    return UserPoem(place, poem, problem, encoding=encoding, mended=tuple(rules), odd=odd)
 
 
 def _string(value: Any) -> str:
@@ -347,6 +374,15 @@ def _with_tune(poem: Poem | None, tune_of: TuneOf) -> Poem | None:
     if poem.cipai:
         return poem if topic else poem.model_copy(update={"cipai": cipai})
     return poem.model_copy(update={"cipai": cipai, "title": topic or poem.title})
+
+
+def _without_preface(poem: Poem | None, has_preface: HasPreface) -> Poem | None:
+    """A ci with a paragraph of prose above it beside its verse, where it has one."""
+    if poem is None or not poem.cipai or not has_preface(poem.text, poem.cipai):
+        return poem
+    preface, *verse = parser.stanzas(poem.text)
+    beside = {**poem.beside, "preface": (*poem.beside.get("preface", ()), *preface)}
+    return poem.model_copy(update={"text": parser.joined(tuple(verse)), "beside": beside})
 
 
 def _wants_cipai(row: UserPoem) -> UserPoem:
@@ -410,6 +446,19 @@ def _ids_made(n_unnamed: int) -> list[str]:
     if not n_unnamed:
         return []
     return [f"{n_unnamed} poems have no id; each is named for its file and its line or row"]
+
+
+def _odd_lines(rows: Iterable[UserPoem]) -> list[str]:
+    """A notice for each of the first odd lines of a kind, and one for the others."""
+    odd: dict[str, list[str]] = {}
+    for row in rows:
+        for oddity in row.odd if row.poem else ():
+            odd.setdefault(texts.named(oddity.rule), []).append(f"{row.place}: {oddity.line[:40]}")
+    return [
+        f"{name} in {'; '.join(places[:NAMED])}"
+        + (f"; and {len(places) - NAMED} more" if len(places) > NAMED else "")
+        for name, places in odd.items()
+    ]
 
 
 def _encodings(rows: Iterable[UserPoem]) -> list[str]:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from shiyan import poem as parser
+from shiyan import texts
 from shiyan.collection.cache import fetched
 from shiyan.collection.corpus import Corpus, flags
 from shiyan.collection.encoding import decoded
@@ -74,8 +75,9 @@ def collect(params: ModernGitParams, seed: int) -> Corpus:
         corpus.made["list"] = str(params.path)
     elif later := [name for name in params.poets if name not in poets]:
         corpus.notices.append(f"left out poets who died after {params.died_by}: {', '.join(later)}")
+    odd: dict[str, list[str]] = {}
     reasons: dict[str, str] = {}
-    for name, read in _read_poets(poets, params).items():
+    for name, read in _read_poets(poets, params, odd).items():
         wanted = {path: poem for path, poem in read.items() if listed is None or path in listed}
         reasons |= {path: why for path, why in wanted.items() if isinstance(why, str)}
         kept = [poem for poem in wanted.values() if isinstance(poem, Poem)]
@@ -94,8 +96,10 @@ def collect(params: ModernGitParams, seed: int) -> Corpus:
             f"{len(poets)} poets in corpus.poets, died by {params.died_by}; their folders are "
             f"named like {FOLDER}/徐志摩_xuzhimo"
         )
+    path_of = {entry.poem_id: path for path, entry in (listed or {}).items()}
     for poem in corpus.poems:
-        corpus.flagged.update([*flags(poem), *_shape_flags(poem.text)])
+        path = path_of.get(poem.poem_id, poem.poem_id)
+        corpus.flagged.update([*flags(poem), *_shape_flags(poem.text), *odd[path]])
     return corpus
 
 
@@ -139,15 +143,15 @@ def _as_listed(
 
 
 def _read_poets(
-    poets: Mapping[str, int], params: ModernGitParams
+    poets: Mapping[str, int], params: ModernGitParams, odd: dict[str, list[str]]
 ) -> dict[str, dict[str, Poem | str]]:
-    """Poet -> path of each poem -> the poem, or why it is left out."""
+    """Poet -> path of each poem -> the poem, or why it is left out; `odd` as in `_poems_of`."""
     poet_of = {name: name for name in poets}
     poet_of |= {other: name for other, name in params.other_names.items() if name in poets}
     folders = _by_poet(poets_folder(params.repository, params.commit, tuple(poet_of)))
     found: dict[str, dict[str, Poem | str]] = {name: {} for name in poets}
     for folder_name, name in poet_of.items():
-        found[name] |= _poems_of(name, poets[name], folders.get(folder_name, []))
+        found[name] |= _poems_of(name, poets[name], folders.get(folder_name, []), odd)
     return found
 
 
@@ -162,12 +166,17 @@ def _poet(folder_name: str) -> str:
     return folder_name.partition("_")[0]
 
 
-def _poems_of(name: str, died: int, folders: Sequence[Path]) -> dict[str, Poem | str]:
-    """Path of each poem in folders of one name -> the poem, or why it is left out."""
+def _poems_of(
+    name: str, died: int, folders: Sequence[Path], odd: dict[str, list[str]]
+) -> dict[str, Poem | str]:
+    """Path of each poem in folders of one name -> the poem, or why it is left out.
+
+    What was mended in a poem or is odd about it goes to `odd` under its path.
+    """
     found: dict[str, Poem | str] = {}
     for folder in folders:
         for path in sorted(folder.rglob("*.pt")):
-            read = read_poem(path, folder.parent, name)
+            read = read_poem(path, folder.parent, name, odd)
             if len(folders) > 1:
                 # Two people of one name: nothing says which of them is the one who died.
                 read = "namesake: several folders of this name"
@@ -176,19 +185,25 @@ def _poems_of(name: str, died: int, folders: Sequence[Path]) -> dict[str, Poem |
     return found
 
 
-def read_poem(path: Path, root: Path, author: str) -> Poem | str:
+def read_poem(
+    path: Path, root: Path, author: str, odd: dict[str, list[str]] | None = None
+) -> Poem | str:
     """A .pt file as a poem, or why it is none; the id is the path below `root`."""
     try:
         text, _ = decoded(path.read_bytes(), str(path))
     except UserError:
         return "not UTF-8"
     pt = parse_pt(text)
-    verse, apart = parser.parts(pt.body)
+    body, rules = texts.mended(pt.body)
+    verse, apart = parser.parts(body)
+    poem_id = parser.visible(path.relative_to(root).as_posix())
+    if odd is not None:
+        odd[poem_id] = texts.flags_of(rules, texts.oddities(body))
     beside: dict[str, tuple[str, ...]] = {}
     for item in apart:
         beside[item.kind] = (*beside.get(item.kind, ()), item.line)
     return Poem(
-        poem_id=path.relative_to(root).as_posix(),
+        poem_id=poem_id,
         title=parser.one_line(pt.title),
         text=verse,
         genre="modern",

@@ -37,11 +37,11 @@ OTHERS = "or use poems of your own (corpus=files) or corpus=modern_git"
 FRAGMENT = 0.5
 """Share of its cipai's median length under which a text is the remains of a poem."""
 
+PRIVATE_USE = "private-use character"
 _REASONS = (
     ("no text", re.compile(r"\A\s*\Z")),
     ("lacuna □", re.compile("□")),
     ("lost character (U+FFFD)", re.compile("\ufffd")),
-    ("private-use character", re.compile("[\ue000-\uf8ff\U000f0000-\U0010ffff]")),
     ("editor's note", re.compile(r"[（(〔\[【]")),
     # Kana, Cyrillic or box drawing stand where a character was mistaken.
     (
@@ -65,6 +65,8 @@ class Item:
     """The cipai and its other names, as `rhythmic` gives them."""
     author: str
     text: str
+    has_private: bool
+    """A character that only its maker's font shows, which the parser makes □ or drops."""
 
 
 def collect(params: SongciParams, seed: int) -> Corpus:
@@ -157,7 +159,7 @@ def _whole(
     left_out: Counter[str] = Counter()
     clean: list[Item] = []
     for item in asked:
-        if reason := why_not(item.text):
+        if reason := (PRIVATE_USE if item.has_private else why_not(item.text)):
             left_out[reason] += 1
         else:
             clean.append(item)
@@ -199,7 +201,8 @@ def read_items(folder: Path) -> Iterator[Item]:
                     f"songci-{path.name.split('.')[2]}-{index}",
                     tuple(filter(None, re.split("[・·]", parser.one_line(item["rhythmic"])))),
                     parser.one_line(item["author"]),
-                    parser.normalised("\n".join(item["paragraphs"])),
+                    parser.normalised(text := "\n".join(item["paragraphs"])),
+                    parser.PRIVATE.search(text) is not None,
                 )
         except (ValueError, KeyError, TypeError) as error:
             raise UserError(

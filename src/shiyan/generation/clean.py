@@ -4,31 +4,34 @@ The rules run in this order. Those that unwrap the text (`wrapping`):
 
     thinking        what stands in thinking tags is kept apart
     special_tokens  <|im_end|> and its kin end the reply
-    html, json, code_fence, table, block_quote, markdown, numbers
+    html, json, escaped_breaks, code_fence, table, block_quote, markdown, numbers
 
 those that take lines away, from the head and then from the tail:
 
+    pinyin          lines of pinyin
+    version         all versions but one: the one that is marked as final, else the first
     preamble        "Here is a poem:", 以下是…：, 好的，…
     prompt_echo     the request repeated, before or after the poem
     title_line      a title in any dress; it becomes the poem's title
     author_line     文/…, 作者：…
     label           正文：, 上片：, （下阕）, 第一句：
+    preface         序：… above a ci
     tone_row        平仄 rows, and tone or rhyme marks in brackets
-    pinyin          lines of pinyin
     second_poem     another titled poem after the first
     afterword       赏析, 注释, 字数, 这首词…, English after the poem
     stanzas_joined  ci only: the corpus's ci have no blank lines, so neither has this one
 
 those after which there is no poem (`Cleaned.missing`):
 
-    empty, refusal, thinking_only, title_only, echo_only, not_chinese, loop, truncated,
-    copy_of_seed
+    filtered, empty, refusal, thinking_only, title_only, echo_only, not_chinese, loop,
+    truncated, copy_of_seed
 
 and those that keep it and say so:
 
     traditional     characters that are not simplified
     mixed_script    Latin words in the verse
     lost_character  U+FFFD, where a token was cut within a character
+    private_use, lost_break, page_number, stray_letters   as for poems of people (`texts`)
     regular_verse   five or seven characters a line where modern poetry was asked for
     prose           one long paragraph where lines were asked for
     repeated_lines  half of its lines or more are repetitions
@@ -48,15 +51,17 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from shiyan import poem as parser
-from shiyan.answers import split_thinking
+from shiyan import texts
+from shiyan.answers import FILTER_FINISH, finish_of, split_thinking
 from shiyan.generation import wrapping
 from shiyan.records import Poem
 from shiyan.twins import copied_share, traditional_share
 
 UNWRAPPING: dict[str, Callable[[str, wrapping.Drop], str]] = {
     "special_tokens": wrapping.without_special_tokens,
-    "html": wrapping.without_html,
+    "html": texts.without_html,
     "json": wrapping.without_json,
+    "escaped_breaks": texts.without_escapes,
     "code_fence": wrapping.without_fence,
     "table": wrapping.without_table,
     "block_quote": wrapping.without_quote_marks,
@@ -157,6 +162,7 @@ class _Draft:
 
 def clean(reply: str, asked: Asked, finish_reason: str | None = None) -> Cleaned:
     """Make a poem of a raw reply, or say why there is none."""
+    finish_reason = finish_of(finish_reason)
     thinking, text = split_thinking(reply)
     draft = _Draft(asked, [])
     if thinking is not None or (text != reply.strip() and "<answer" in reply.lower()):
@@ -167,11 +173,16 @@ def clean(reply: str, asked: Asked, finish_reason: str | None = None) -> Cleaned
         if gone:
             draft.flag(rule)
             draft.removed += [(rule, part.strip()) for part in gone]
+    odd = list(texts.oddities(text))
     draft.lines = parser.normalised(text).split("\n")
     draft.last_line = draft.lines[-1]
 
     missing = _nothing_said(draft, thinking)
+    if finish_reason in FILTER_FINISH:
+        missing = "filtered"
     if missing is None:
+        _take_pinyin(draft)
+        _take_versions(draft)
         _take_head(draft)
         _take_marks(draft)
         _take_tail(draft)
@@ -179,6 +190,10 @@ def clean(reply: str, asked: Asked, finish_reason: str | None = None) -> Cleaned
     body = "" if missing else _body(draft)
     if not missing:
         _remark(draft, body, finish_reason)
+        for oddity in odd:
+            # Of what was taken away nothing need be said.
+            if parser.one_line(oddity.line) in body:
+                draft.flag(oddity.rule)
     return Cleaned(
         parser.one_line(draft.title)[:LONGEST_TITLE],
         body,
@@ -230,6 +245,9 @@ _AUTHOR = re.compile(
     r"|[—－\-–]{1,2}\s*(?:[^，。！？]{0,8}(?:AI|助手|模型|佚名|无名|作者)[^，。！？]{0,8})",
     re.IGNORECASE,
 )
+
+
+_CI_PREFACE = re.compile(r"[（(【\[]?[小并自题]?序[】\])）]?[：:].")
 
 
 def _nothing_said(draft: _Draft, thinking: str | None) -> str | None:
@@ -290,6 +308,8 @@ def _head_rule(draft: _Draft, line: str) -> str | None:
     """The rule by which a first line is no part of the poem, titles aside."""
     if _REFUSAL.search(line):
         return "preamble"
+    if draft.asked.genre == "ci" and _CI_PREFACE.match(line):
+        return "preface"
     if _is_echo(line, draft.asked):
         return "prompt_echo"
     if _PREAMBLE.match(line) and (_ABOUT_POETRY.search(line) or line[-1] in "：:"):
@@ -454,6 +474,7 @@ _TONE_MARK = re.compile(
 )
 _PINYIN = re.compile(r"[（(]?[A-Za-zāáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜüńňǹ\s,.，。'’!?！？-]+[)）]?")
 _TONED = re.compile("[āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ]")
+_NUMBERED_PINYIN = re.compile(r"(?:[a-zü]{1,6}[1-5][,，.。!?！？]?\s*){2,}", re.IGNORECASE)
 _PINYIN_BEHIND = re.compile(
     r"\s*[（(][A-Za-zāáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜü\s,.，。'’]*[āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ]"
     r"[A-Za-zāáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜü\s,.，。'’]*[)）]"
@@ -461,10 +482,9 @@ _PINYIN_BEHIND = re.compile(
 
 
 def _take_marks(draft: _Draft) -> None:
-    """Labels, tone rows and pinyin, alone on a line or beside the verse."""
+    """Labels and tone rows, alone on a line or beside the verse."""
     for rule, whole, beside in (
         ("tone_row", _is_tone_row, _TONE_MARK),
-        ("pinyin", _is_pinyin, _PINYIN_BEHIND),
         ("label", _LABEL.fullmatch, _LABEL_BEFORE),
     ):
         kept: list[str] = []
@@ -497,8 +517,90 @@ def _is_tone_row(line: str) -> bool:
     return bool(_TONE_ROW.fullmatch(line)) or all(map(_TONE_CLAUSE.fullmatch, clauses))
 
 
-def _is_pinyin(line: str) -> bool:
-    return bool(_PINYIN.fullmatch(line)) and len(_TONED.findall(line)) >= 2
+def _take_pinyin(draft: _Draft) -> None:
+    """Lines of pinyin and pinyin behind the verse; a reply of pinyin alone stays as it is.
+
+    A line goes without a trace: it stood beside one of verse, and parts no stanzas.
+    """
+    if not any(_is_pinyin(line.strip()) or _PINYIN_BEHIND.search(line) for line in draft.lines):
+        return
+    kept: list[str] = []
+    gone: list[str] = []
+    for line in draft.lines:
+        bare = line.strip()
+        if bare and _is_pinyin(bare, least=1):
+            gone.append(bare)
+        elif (rest := _PINYIN_BEHIND.sub("", bare)) != bare and rest:
+            gone.append(bare)
+            kept.append(rest)
+        else:
+            kept.append(line)
+    if any(line.strip() for line in kept):
+        draft.lines = kept
+    if gone:
+        draft.flag("pinyin")
+    if gone and draft.lines is kept:
+        draft.removed.append(("pinyin", "\n".join(gone)))
+
+
+def _is_pinyin(line: str, least: int = 2) -> bool:
+    """Latin letters of which `least` have a tone: a mark above, or a number behind each word."""
+    if _NUMBERED_PINYIN.fullmatch(line):
+        return True
+    return bool(_PINYIN.fullmatch(line)) and len(_TONED.findall(line)) >= least
+
+
+# --- versions -----------------------------------------------------------------------
+
+_NUMERAL = "[一二三四五1-5１-５A-Ea-e]"
+_VERSION = re.compile(
+    r"[（(【\[]?(?:"
+    rf"(?:版本|方案|诗歌)\s*{_NUMERAL}|第\s*{_NUMERAL}\s*(?:个?版本?|稿)|(?:version|draft)\s*[1-5A-E]"
+    r"|(?P<draft>[初原草一二三]稿|初版|原版|第?一版)"
+    r"|(?P<final>(?:修改|修订|修正|润色|改进|优化|调整)[后稿版]*(?:的?(?:版本?|诗|稿))?|[改定终]稿|最终[版稿]本?"
+    r"|终版|revised(?: version)?|final(?: version)?)"
+    r")[)）】\]]?\s*(?P<colon>[：:])?",
+    re.IGNORECASE,
+)
+
+
+def _take_versions(draft: _Draft) -> None:
+    """Leave one of several versions: the last that is marked as final, else the first.
+
+    Two marks tell that there are several, or the mark of a final one after verse, with a
+    colon; 定稿 alone may be a line of verse.
+    """
+    marks = [
+        (i, m) for i, line in enumerate(draft.lines) if (m := _VERSION.fullmatch(line.strip()))
+    ]
+    if len(marks) == 1:
+        at, mark = marks[0]
+        before = [line for line in draft.lines[:at] if parser.characters(line)]
+        if not (mark["final"] and mark["colon"]) or len(before) < 2:
+            return
+        marks.insert(0, (-1, mark))
+    if len(marks) < 2:
+        return
+    ends = [*(at for at, _ in marks[1:]), len(draft.lines)]
+    versions = [
+        (mark["final"] is not None and at >= 0, draft.lines[at + 1 : end])
+        for (at, mark), end in zip(marks, ends, strict=True)
+    ]
+    written = [v for v in versions if sum(bool(parser.characters(line)) for line in v[1]) >= 2]
+    if len(written) < 2:
+        return
+    chosen = next((v for v in reversed(written) if v[0]), written[0])
+    opening = draft.lines[: max(marks[0][0], 0)]
+    said = [i for i, line in enumerate(opening) if line.strip()]
+    if said and (len(said) > 1 or _title_of(draft, said[0]) is None):
+        # 我写了两版。 is no verse of any of them.
+        draft.flag("preamble")
+        draft.removed.append(("preamble", "\n".join(opening).strip()))
+        opening = []
+    removed = ["\n".join(lines).strip() for _, lines in versions if lines is not chosen[1]]
+    draft.lines = [*opening, "", *chosen[1]]
+    draft.flag("version")
+    draft.removed += [("version", text) for text in removed]
 
 
 # --- the tail -----------------------------------------------------------------------
@@ -617,6 +719,8 @@ def _no_poem(draft: _Draft, finish_reason: str | None) -> str | None:
         if {"prompt_echo", "tone_row"} & set(draft.flags):
             return "echo_only"
         return "title_only" if "title_line" in draft.flags else "empty"
+    if "pinyin" in draft.flags and not parser.characters(text):
+        return "not_chinese"
     if all(_is_echo(line, draft.asked) or _LABEL.fullmatch(line) for line in verse):
         return "echo_only"
     if len(verse) == 1 and _is_only_title(draft, verse[0]):

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from shiyan.answers import finish_of
 from shiyan.config import PromptTexts
 from shiyan.errors import UserError
 from shiyan.generation.clean import Asked, clean
@@ -125,7 +126,7 @@ def _written(
         cipai=asked.cipai,
         text=text,
         reasoning="\n".join(filter(None, (finished.reasoning, cleaned.thinking))) or None,
-        finish_reason=finished.finish_reason,
+        finish_reason=finish_of(finished.finish_reason),
         prompt_tokens=finished.prompt_tokens,
         completion_tokens=finished.completion_tokens,
         outcome="missing" if cleaned.missing else "kept",
@@ -146,7 +147,7 @@ def _written(
         top_p=finished.top_p,
         seed=finished.seed,
         reply_sha256=sha256(text),
-        finish_reason=finished.finish_reason,
+        finish_reason=finish_of(finished.finish_reason),
         flags=cleaned.flags,
     )
     return Written(poem_of(poem_id, asked, cleaned, generation), reply, *used)

@@ -1,10 +1,9 @@
-"""What a reply is wrapped in: special tokens, HTML, JSON, code fences, tables, Markdown.
+"""What a reply is wrapped in: special tokens, JSON, code fences, tables, Markdown.
 
 Each rule takes the text and returns it without its wrapping, unchanged where the
 rule does not apply; what it dropped is told to `drop(text)`.
 """
 
-import html
 import json
 import re
 from collections.abc import Callable
@@ -16,12 +15,6 @@ Drop = Callable[[str], None]
 _SPECIAL = re.compile(
     r"<\|?(?:im_end|im_start|endoftext|eot_id|end_of_text|eos|end_of_turn|user|assistant)\|?>"
     r"|<｜[^｜>]{1,40}｜>|</?s>|\[/?INST\]|<(?:eos|pad|unk)>",
-    re.IGNORECASE,
-)
-_BREAK_TAG = re.compile(r"</?(?:br|p|div|li|tr|h[1-6])\b[^<>]{0,80}/?>", re.IGNORECASE)
-_TAG = re.compile(
-    r"</?(?:b|i|u|em|strong|span|font|center|ul|ol|body|html|poem|title|text|pre|sup|sub|table|td)"
-    r"\b[^<>]{0,80}>",
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]*$", re.MULTILINE)
@@ -59,15 +52,6 @@ def without_special_tokens(text: str, drop: Drop) -> str:
         drop(match[0])
         start = match.end()
     return text[start:]
-
-
-def without_html(text: str, drop: Drop) -> str:
-    """Break tags as line breaks, other tags gone, entities as their characters."""
-    plain = _TAG.sub("", _BREAK_TAG.sub("\n", text))
-    plain = re.sub(r"&(?:[a-zA-Z]{2,8}|#\d{2,6});", lambda m: html.unescape(m[0]), plain)
-    if plain != text:
-        drop("tags")
-    return plain
 
 
 def without_json(text: str, drop: Drop) -> str:

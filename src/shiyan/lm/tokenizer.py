@@ -1,6 +1,7 @@
 """Tokenizers: loaded without weights, checked, and compared before a model is loaded."""
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -107,18 +108,26 @@ def load_tokenizer(model: ScoringModel) -> Tokenizer:
 def refuse_other_tokens(tokenizers: Iterable[Tokenizer]) -> None:
     """Token statistics of two models compare only where their tokens are the same.
 
+    One of them may have more control tokens, which no poem holds: both softmaxes are cut to
+    the common ones, and it is told. One more token of text would be cut with its probability.
+
     Raises:
         UserError: the first two models whose tokens differ, and a token that does.
     """
     first, *others = tokenizers
     for other in others:
         small, large = sorted((first, other), key=lambda tokenizer: len(tokenizer.ids))
-        if small.ids.items() <= large.ids.items() and _encode_alike(first, other):
+        more = large.ids.keys() - small.ids.keys()
+        ordinary = more - large.backend.get_added_vocab().keys()
+        is_within = small.ids.items() <= large.ids.items()
+        if is_within and not ordinary and _encode_alike(first, other):
+            if more:
+                _tell_left_out(small, large, more)
             continue
-        differing = (t for t, i in small.ids.items() if large.ids.get(t) != i)
-        token = next(differing, None)
+        differing = [t for t, i in small.ids.items() if large.ids.get(t) != i] + sorted(ordinary)
+        token = next(iter(differing), None)
         example = (
-            f"{token!r} is {small.ids[token]} in {small.name}, "
+            f"{token!r} is {small.ids.get(token, 'no token')} in {small.name}, "
             f"{large.ids.get(token, 'no token')} in {large.name}"
             if token is not None
             else "the same tokens, but cut from a text in another way"
@@ -129,6 +138,15 @@ def refuse_other_tokens(tokenizers: Iterable[Tokenizer]) -> None:
             "family have",
             2,
         )
+
+
+def _tell_left_out(small: Tokenizer, large: Tokenizer, more: Iterable[str]) -> None:
+    names = sorted(more, key=lambda token: large.ids[token])
+    few = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    sys.stderr.write(
+        f"notice: {large.name} has control tokens that {small.name} lacks ({few}); they are left "
+        "out of what the pair of them is compared by\n"
+    )
 
 
 def _encode_alike(first: Tokenizer, second: Tokenizer) -> bool:
