@@ -16,6 +16,7 @@ COMMANDS = {
     "keep": "keep the overrides found in params.yaml as conf/experiment/NAME.yaml",
     "report": "render the papers' tables and figures from the last run",
     "results": "print the last run's numbers as a short table",
+    "recompute": "compute published numbers of detectors again, from their scores",
     "models": "fetch, verify and list models",
     "personas": "personas of poets: made by an LLM from articles, or checked",
     "plan": "say what a run would ask of each LLM and train, beforehand",
@@ -76,6 +77,10 @@ def loaded(name: str) -> Command:
             from shiyan.commands import report
 
             return report
+        case "recompute":
+            from shiyan.commands import recompute
+
+            return recompute
         case "results":
             from shiyan.commands import results
 

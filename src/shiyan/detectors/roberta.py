@@ -238,7 +238,6 @@ def checkpoint_folder(params: HubEncoderParams) -> tuple[Path, str]:
         kind="hub",
         repository=params.repository,
         revision=params.revision,
-        allow_moving_revision=params.allow_moving_revision,
         family="encoder",
         weights_only_bin=True,
         allow_moving_revision=params.allow_moving_revision,

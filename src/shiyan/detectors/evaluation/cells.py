@@ -32,10 +32,20 @@ AT_THRESHOLD = (
     "auroc_from_labels",
     "true_positive_rate",
 )
-CALIBRATED = ("brier", "ece")
+TRAIN_LIMIT = 0.05
+AT_TRAIN_FPR = ("tpr_at_train_fpr_5", "fpr_at_train_fpr_5")
+"""Rates by the cut above which 5 % of the train fold's human poems are expected."""
+CALIBRATED = ("brier", "log_loss_skill", "ece", "ece_of_calibrated", "ece_of_calibrated_95")
 OWN_LABELS = "macro_f1_of_own_labels"
 """Of a trained detector: by the labels that it gives itself, no threshold chosen."""
-METRICS = ("auroc", *AT_THRESHOLD, OWN_LABELS, *FALSE_POSITIVE_RATES, *CALIBRATED)
+METRICS = (
+    "auroc",
+    *AT_THRESHOLD,
+    OWN_LABELS,
+    *FALSE_POSITIVE_RATES,
+    *AT_TRAIN_FPR,
+    *CALIBRATED,
+)
 FLAT = "a higher score is no likelier an LLM's, so the calibration is flat"
 NO_OWN_LABELS = "the detector gives no labels of its own"
 EXACT = 1e-12
@@ -114,8 +124,9 @@ def measured(train: Scored, test: Scored, draws: Draws, where: str) -> CellResul
     _by_own_labels(result, test, draws)
     for name, limit in FALSE_POSITIVE_RATES.items():
         result.sampled[name] = cell.tpr_at_fpr(limit)
-        result.reasons[name] = _resolution(n_human, limit)
     if result.threshold:
+        rates = cell.tpr_at_train_fpr(train.scores[train.labels == 0], TRAIN_LIMIT, where)
+        result.sampled |= dict(zip(AT_TRAIN_FPR, rates, strict=True))
         result.sampled |= cell.at_threshold(result.threshold)
         result.sampled["true_positive_rate"] = cell.rates(result.threshold)[0]
     if platt:
@@ -127,7 +138,7 @@ def measured(train: Scored, test: Scored, draws: Draws, where: str) -> CellResul
 def _learn(result: CellResult, train: Scored, where: str) -> Platt | None:
     """Put the threshold into the cell and return the calibration; a reason where there is none."""
     if lacking := unusable(train.labels, train.scores):
-        needed = (*AT_THRESHOLD, *CALIBRATED, "threshold")
+        needed = (*AT_THRESHOLD, *AT_TRAIN_FPR, *CALIBRATED, "threshold")
         result.reasons |= dict.fromkeys(needed, f"no threshold, {where}: {lacking}")
         return None
     result.threshold = Threshold.youden(train.labels, train.scores, where)
@@ -171,13 +182,6 @@ def unusable(labels: Labels, scores: Floats) -> str:
     if reason := lacks(labels, scores):
         return reason
     return f"all {len(scores)} scores are equal" if np.ptp(scores) == 0 else ""
-
-
-def _resolution(n_human: int, limit: float) -> str:
-    """Too few human poems cannot show so low a rate: say which rate it is then."""
-    if n_human * limit >= 1:
-        return ""
-    return f"of {n_human} human poems none may be accused: fewer than {round(1 / limit)}"
 
 
 def difference(cell: CellResult | None, other: CellResult | None, metric: str) -> Sampled | None:

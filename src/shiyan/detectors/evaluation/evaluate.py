@@ -22,6 +22,7 @@ from shiyan.detectors.evaluation.rows import nested
 from shiyan.detectors.evaluation.tables import TABLES
 from shiyan.detectors.metrics import CLASSES, FEWEST_ACCUSED, roc
 from shiyan.detectors.protocol import EVERYBODY, Setting, generators_of
+from shiyan.metrics import INTERVAL
 from shiyan.splits import at_main_temperature, main_temperatures
 
 MADE = {
@@ -32,9 +33,13 @@ MADE = {
     "macro_f1": "classes weigh equally; macro_f1_unweighted and accuracy: as they occur",
     "macro_f1_of_own_labels": "by the labels that a trained detector gives itself, no threshold "
     "chosen: the rule of papers that report hard labels",
+    "macro_f1_with_choice": "the same, its interval with the choice of the threshold in it",
     "tpr_at_fpr": "point of the test fold's ROC curve, not interpolated; an interval where "
     f"{FEWEST_ACCUSED} human poems or more may be accused",
-    "calibration": "logistic (Platt, 1999) on the training set; ece: 10 equal bins",
+    "tpr_at_train_fpr": "both rates on the test fold, by a cut from the training set's human poems",
+    "calibration": "logistic (Platt, 1999) on the training set; ece: 10 equal bins, beside it what "
+    "a calibrated detector of these probabilities would show (mean, 95th percentile)",
+    "interval": f"{INTERVAL} groups; none where simulation shows that it leaves the truth out",
     "surely_better": "the simultaneous 95 % interval of all pairs of detectors leaves 0 out",
     "conditional_on": "these replies, this split, one training and one threshold; these generators "
     "and prompts; other processors give other replies by the same model and seed",

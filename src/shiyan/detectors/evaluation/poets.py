@@ -16,9 +16,6 @@ from shiyan.detectors.evaluation.rows import Row
 from shiyan.detectors.metrics import Cell, fewest_groups
 from shiyan.metrics import Estimate, Sampled, clopper_pearson, design_effect, intraclass_correlation
 
-FEWEST_POETS = 5
-"""Below, resampling poets says nothing."""
-
 
 def over_poets(evaluator: Evaluator, detector: str) -> tuple[dict[str, Estimate], dict[str, Any]]:
     """(AUROC and macro-F1 with intervals over poets, ICC and design effect) of the main setting."""
