@@ -56,7 +56,7 @@ def stage(project: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "stages.generate"],
         cwd=project,
-        env=kept | {"PYTHONPATH": str(ROOT)},
+        env=kept | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
         stderr=subprocess.PIPE,
         encoding="utf-8",
     )
