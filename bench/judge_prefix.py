@@ -69,7 +69,7 @@ def asked(server: LlamaServer, task: Task, reuse: bool, reply_tokens: int) -> tu
     request = urllib.request.Request(
         f"{server.base_url}/chat/completions",
         json.dumps(body).encode(),
-        {"content-type": "application/json"},
+        {"content-type": "application/json", "authorization": f"Bearer {server.key}"},
     )
     with urllib.request.urlopen(request) as answer:
         told = json.loads(answer.read())

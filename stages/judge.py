@@ -2,6 +2,7 @@
 
 import sys
 
+from shiyan import lost
 from shiyan.chat import Budget
 from shiyan.config import (
     JudgeParams,
@@ -35,6 +36,9 @@ def main() -> None:
     planned = plan(params, prompts, models, material)
     budget = Budget(params.budget, "asking.judge.budget")
     judgments = judge(planned.tasks, params, models, WorkCache(), budget)
+    asked = sum(task.obstacle is None for task in planned.tasks)
+    requests = lost.counted(asked, (lost.kind_in(j.unscored_reason) for j in judgments))
+    lost.check("judge", requests, params.most_failed)
     families = read_params()["families"] | params.other_readers
     drawn = {"resamples": params.resamples, "seed": params.seed}
     found = Evaluation(judgments, material.readings, ratings, rubric, families, **drawn)
@@ -43,6 +47,7 @@ def main() -> None:
     metrics = found.metrics(made(params, prompts, models))
     metrics["probes"] = evaluate_probes(planned.probes, judgments, **drawn)
     metrics["ci_quality"] = evaluate_quality(judgments, material.poems, **drawn)
+    metrics["requests"] = requests
     metrics["money"] = {"spent": budget.spent, "currency": budget.currency}
     write_records(paths.judgments, judgments)
     write_metrics(paths.judge_metrics, metrics)

@@ -3,6 +3,7 @@
 import sys
 from itertools import chain
 
+from shiyan import lost
 from shiyan.config import (
     PathsParams,
     PromptTexts,
@@ -32,6 +33,10 @@ def main() -> None:
     generators = list(read_records(paths.generators, GeneratorIdentity))
     attacked = list(read_records(paths.attacked, AttackedPoem))
     found = score_untrained(poems, assignments, params, models, texts, WorkCache(), attacked)
+    of_asked = [score for score in found.scores if score.detector.startswith("asked_")]
+    requests = lost.counted(len(of_asked), (lost.kind_in(s.unscored_reason) for s in of_asked))
+    if params.asked:
+        lost.check("zero_shot_score", requests, params.asked.most_failed)
     write_statistics(paths.statistics, found.statistics)
     write_records(paths.zero_shot_scores, found.scores)
     write_records(paths.zero_shot_attacked, found.attacked)
@@ -40,6 +45,7 @@ def main() -> None:
     metrics = {
         "scores": score_counts(found.scores),
         "memorisation": memorisation.counted(found.memorised, poems),
+        "requests": requests,
         "notices": notices,
         "made": {
             **found.made,

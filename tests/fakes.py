@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,6 +19,7 @@ class Answer:
         body: a JSON value, or bytes as they are.
         cut_at: send only so many bytes of the body and close.
         hangs: send nothing until the server is closed.
+        drips: send the body's beginning again and again until the server is closed.
     """
 
     status: int = 200
@@ -26,6 +27,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     cut_at: int | None = None
     hangs: bool = False
+    drips: bool = False
 
 
 def completion(
@@ -63,6 +65,13 @@ Script = Sequence[Answer] | Callable[[dict[str, Any]], Answer]
 """Answers in order, the last one for ever; or a function of the request's body."""
 
 
+class QuietServer(ThreadingHTTPServer):
+    """A client that has had enough closes the connection, which is no fault."""
+
+    def handle_error(self, *_: object) -> None:
+        pass
+
+
 class ScriptedServer:
     """What was asked of it.
 
@@ -95,6 +104,9 @@ class ScriptedServer:
                     server.closed.wait()
                     self.close_connection = True
                     return
+                if answer.drips:
+                    self.drip()
+                    return
                 raw = answer.body
                 content = raw if isinstance(raw, bytes) else json.dumps(raw).encode()
                 self.send_response(answer.status)
@@ -108,11 +120,36 @@ class ScriptedServer:
                     self.wfile.flush()
                     self.close_connection = True
 
+            def drip(self) -> None:
+                self.close_connection = True
+                self.send_response(200)
+                self.end_headers()
+                with suppress(OSError):
+                    while not server.closed.wait(0.02):
+                        self.wfile.write(b" ")
+
             def log_message(self, *_: object) -> None:
                 pass
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._handler = Handler
+        self._begin(0)
+
+    def _begin(self, port: int) -> None:
+        self.http = QuietServer(("127.0.0.1", port), self._handler)
         self.http.daemon_threads = True
+        serve = self.http.serve_forever
+        self._thread = threading.Thread(target=serve, args=(0.01,), daemon=True)
+        self._thread.start()
+
+    def go_away(self) -> None:
+        """Refuse connections; those that are open are answered."""
+        self.http.shutdown()
+        self.http.server_close()
+        self._thread.join()
+
+    def come_back(self) -> None:
+        """Listen again, at the same port."""
+        self._begin(self.http.server_port)
 
     @property
     def url(self) -> str:
@@ -134,12 +171,8 @@ class ScriptedServer:
 @contextmanager
 def serving(script: Script) -> Iterator[ScriptedServer]:
     server = ScriptedServer(script)
-    thread = threading.Thread(target=server.http.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
     try:
         yield server
     finally:
         server.closed.set()
-        server.http.shutdown()
-        server.http.server_close()
-        thread.join()
+        server.go_away()

@@ -4,7 +4,6 @@ import csv
 import json
 from collections.abc import Iterable
 
-import numpy as np
 import pytest
 from ci_fakes import HUANXISHA, RUMENGLING, ci, realised
 
@@ -14,7 +13,6 @@ from shiyan.ci.evaluate import (
     Evaluation,
     Row,
     plainly_named,
-    rank_correlations,
     unknown_names,
     write_table,
 )
@@ -216,7 +214,8 @@ def test_shorter_tunes_that_are_kept_better_give_minus_one():
     rho = falling.correlation([falling.rows], "structure_any")
     assert rho["value"] == pytest.approx(-1)
     assert rho["n"] == 5
-    assert rho["p_value"] == pytest.approx(0, abs=1e-9)
+    # 2 of the 120 orders are as extreme.
+    assert 0 < rho["p_value"] < 0.06
 
 
 @pytest.mark.parametrize(
@@ -231,15 +230,6 @@ def test_where_there_is_no_correlation_the_reason_stands(accuracy, reason):
     found = evaluated.correlation([evaluated.rows], "structure_any")
     assert found["value"] is None
     assert reason in found["reason"]
-
-
-def test_rank_correlations_agree_with_scipy():
-    from scipy.stats import spearmanr
-
-    rng = np.random.default_rng(0)
-    x, y = rng.integers(0, 5, (2, 20, 12)).astype(float)
-    expected = [spearmanr(a, b).statistic for a, b in zip(x, y, strict=True)]
-    assert rank_correlations(x, y) == pytest.approx(expected)
 
 
 def test_a_traditional_name_is_no_cipai_of_its_own():

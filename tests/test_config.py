@@ -4,17 +4,40 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from omegaconf import OmegaConf
+from pydantic import BaseModel
 
 from shiyan import composition
+from shiyan.chat import Chat, ChatRequest, Message
 from shiyan.cli import dispatch
-from shiyan.config import AllParams, TrackParams, load_models, load_params, read_params, validated
+from shiyan.config import (
+    AllParams,
+    ApiModelParams,
+    AskedParams,
+    HubEncoderParams,
+    HubModelParams,
+    JudgeParams,
+    LocalModelParams,
+    LoraParams,
+    TrackParams,
+    WheelSource,
+    load_models,
+    load_params,
+    model_of,
+    models_of,
+    read_params,
+    validated,
+)
 from shiyan.errors import UserError
+from shiyan.roles import split, without_port
 from shiyan.selection import conf_model, known_models
 from shiyan.stage import exit_code_of, with_note
+from shiyan.work import WorkCache, digest
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "conf/experiment").glob("*.yaml"))
@@ -270,3 +293,122 @@ def test_the_light_modules_import_no_heavy_library():
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+# --- what decides a number is seen by DVC ---------------------------------------------------
+
+WITH_DEFAULTS = {
+    # A model's file names only what is peculiar to it; composing writes each model out whole,
+    # so that DVC sees a default of these change.
+    LocalModelParams,
+    HubModelParams,
+    ApiModelParams,
+    WheelSource,
+}
+
+
+def models_within(annotation: object) -> Iterator[type[BaseModel]]:
+    """The parameter classes that an annotation holds, at any depth."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+        for field in annotation.model_fields.values():
+            yield from models_within(field.annotation)
+    for part in get_args(annotation):
+        yield from models_within(part)
+
+
+def test_no_parameter_of_a_stage_has_a_default_in_code():
+    found = set(models_within(AllParams))
+    assert {AskedParams, HubEncoderParams, JudgeParams, LoraParams, *WITH_DEFAULTS} < found
+    defaults = {
+        f"{model.__name__}.{name}"
+        for model in found - WITH_DEFAULTS
+        for name, field in model.model_fields.items()
+        if not field.is_required()
+    }
+    assert defaults == set()
+
+
+def test_every_key_of_a_used_model_stands_in_params_yaml():
+    values = read_params(ROOT / "params.yaml")
+    for section in values["models_of"]:
+        for name, model in models_of(values, section).items():
+            assert model.keys() == type(model_of(name, model, "")).model_fields.keys()
+
+
+def test_only_models_that_a_role_names_are_in_params_yaml():
+    params = composed("judge.models=[gpt-4o]", "zero_shot_score/asked=llms")
+    named = {name for _, name in params.roles()}
+    assert "gpt-4o" in named
+    assert params.used_models.keys() == params.servers.keys() == named
+    for section, models in params.models_of.items():
+        assert models.keys() == {name for role, name in params.roles() if role.startswith(section)}
+
+
+def test_dvc_composes_byte_for_byte_what_compose_does(tmp_path):
+    code = (
+        "import sys; from dvc.utils.hydra import compose_and_dump as dump; "
+        "dump(sys.argv[1], sys.argv[2] + '/conf', None, 'config', sys.argv[2] + '/', sys.argv[3:])"
+    )
+    overrides = ["judge.models=[gpt-4o]", "+models.gpt-4o.requests_at_once=2"]
+    for chosen in ([], overrides):
+        file = tmp_path / "params.yaml"
+        command = [sys.executable, "-c", code, str(file), str(ROOT), *chosen]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        expected = composition.text_of(composition.composed(chosen, ROOT / "conf"))
+        assert file.read_text(encoding="utf-8") == expected
+
+
+KEYS = {
+    "qwen2.5-coder-0.5b": "645d1e63c613b18d7cda159ddcbf65b4ff1e6c98278ea541347a4ee9650a68a5",
+    "qwen2.5-coder-1.5b": "99b106308868c6abe453defbecb7c9146ff5b9d9fab57e4a2429de35f575f4b9",
+    "gpt-4o": "1eca05ae69ef524d4979bf4eea3b3a759ac3e1c617c6086bdc623084555e1b91",
+    "deepseek-r1": "6b83e686794ef80708e100d3235d18665c0a39ba7300e997d39076de3d2590d1",
+    "qwen2.5-3b-vllm": "690cae90071c4ba1f7e3678ef730b5fffa954f98523b7d6b7d4c439b4bbda559",
+    "claude-3.5-sonnet": "391aa23ac3e92fde197273cf38e439bda23b3d1281befeb60450f6a0fccc4aed",
+}
+"""Model -> the work cache's key of a request, as replies have been kept under it from the first."""
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_kept_reply_is_found_again(tmp_path, name):
+    model = conf_model(name, ROOT / "conf")
+    decides, serves = split(model.model_dump(mode="json"))
+    request = ChatRequest((Message("user", "夜"),), 0.5, 0.9, 100, 7)
+    for params in (model, model_of(name, decides | serves, "")):
+        chat = Chat(name, params, cache=WorkCache(tmp_path), at_once=1)
+        assert digest(chat.key(request)) == KEYS[name]
+
+
+@pytest.mark.parametrize(
+    ("url", "without"),
+    [
+        ("http://127.0.0.1:8000/v1", "http://127.0.0.1/v1"),
+        ("https://api.example.org/v1", "https://api.example.org/v1"),
+        ("http://[::1]:8000/v1", "http://[::1]/v1"),
+        ("http://[::1]/v1", "http://[::1]/v1"),
+        ("no address", "no address"),
+    ],
+)
+def test_an_address_decides_but_for_its_port(url, without):
+    assert without_port(url) == without
+
+
+def test_a_local_model_without_a_sum_is_known_by_its_path():
+    model = {"kind": "local", "path": "w", "sha256": None, "bytes": 1}
+    assert split(model) == ({"kind": "local", "path": "w", "sha256": None}, {"bytes": 1})
+    assert split(model | {"sha256": "0"})[1] == {"path": "w", "bytes": 1}
+
+
+def test_a_revision_that_may_move_is_refused_unless_it_is_said():
+    moving = "+models.mine={kind: hub, repository: a/b, revision: main, family: f}"
+    with pytest.raises(UserError, match=r"the revision 'main' is no commit.*allow_moving_revision"):
+        composed(moving, "zero_shot_score.scoring=mine")
+    allowed = moving.replace("family", "allow_moving_revision: true, family")
+    assert composed(allowed, "zero_shot_score.scoring=mine").used_models["mine"].revision == "main"
+    encoder = "train_roberta.encoder.revision=main"
+    with pytest.raises(UserError, match=r"train_roberta\.encoder: the revision 'main'"):
+        composed("train_roberta=chinese_roberta", encoder)
+    composed(
+        "train_roberta=chinese_roberta", encoder, "train_roberta.encoder.allow_moving_revision=true"
+    )

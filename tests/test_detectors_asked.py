@@ -7,7 +7,7 @@ import pytest
 from detector_fakes import halves, human, pairs
 from fakes import USED, Answer, completion, fails, says, serving
 from omegaconf import OmegaConf
-from sections import section
+from sections import option
 
 from shiyan.config import AskedParams
 from shiyan.detectors.asked import ask, detector_name, log_odds, shown_examples, verdict
@@ -15,16 +15,13 @@ from shiyan.families import family_of
 from shiyan.work import WorkCache
 
 ROOT = Path(__file__).resolve().parent.parent
+ASKED = "zero_shot_score/asked/llms"
 TEXTS = dict(OmegaConf.load(ROOT / "params.yaml").prompts.detection)
-
-
-def params_of(**changes) -> AskedParams:
-    return section(AskedParams, "zero_shot_score/asked/llms.yaml", "asked", models=["m"], **changes)
 
 
 def asked(corpus, script, folder, attacked=None, assignments=None, **changes):
     """(what was found, the requests) of asking a scripted server about poems."""
-    params = params_of(**changes)
+    params = option(AskedParams, ASKED, "asked", models=["m"], **changes)
     with serving(script) as server:
         found = ask(
             corpus,
@@ -128,7 +125,7 @@ def test_a_failed_request_leaves_its_poem_unscored(tmp_path):
 
 def test_nothing_is_asked_twice_also_after_a_new_start(tmp_path):
     poems = pairs(2)
-    params = params_of()
+    params = option(AskedParams, ASKED, "asked", models=["m"])
     with serving(lambda body: told(("B", -0.2), ("A", -1.8))) as server:
         models = {"m": server.params()}
         first, again = (

@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def params(*names: str, **more) -> AttackParams:
-    return section(AttackParams, "attacks/none.yaml", "attacks", names=names, **more)
+    return section(AttackParams, "attacks", names=names, **more)
 
 
 def test_line_breaks_go_and_stanzas_stay():
@@ -174,8 +174,8 @@ def test_human_poems_of_the_same_groups_are_attacked_too_where_nothing_is_imitat
     found = attacked_poems(poems, halves(poems), chosen, {})
     people = [item for item in found if item.of_human]
     assert {item.attack for item in people} == {"traditional"}
-    imitated = {family_of(poems[item.of]) for item in found if not item.of_human}
-    assert {item.of for item in people} == imitated
+    groups = {family_of(poems[item.of]) for item in found if not item.of_human}
+    assert {item.of for item in people} == groups
     assert all(item.poem.label == 0 for item in people)
 
 

@@ -177,7 +177,7 @@ def test_networks_learn_in_lessons_only_where_asked_and_end_with_no_checkpoint(t
 
 def test_attacked_poems_are_scored_beside_the_others_and_change_no_other_score(tmp_path):
     poems = pairs(8)
-    chosen = section(AttackParams, "attacks/none.yaml", "attacks", names=["line_breaks_removed"])
+    chosen = section(AttackParams, "attacks", names=["line_breaks_removed"])
     attacked = attacked_poems(poems, halves(poems), chosen, {})
     plain, found = (
         train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path), items)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from detector_fakes import halves, pairs
+from sections import pretrained
 
 from shiyan.config import (
     ApiModelParams,
-    HubEncoderParams,
     LocalModelParams,
     LoraParams,
     NGramParams,
@@ -222,13 +222,7 @@ def test_an_encoder_takes_an_adapter_too(tmp_path):
             max_position_embeddings=24,
         )
     ).save_pretrained(folder)
-    encoder = HubEncoderParams(
-        kind="hub",
-        repository="hfl/chinese-roberta-wwm-ext",
-        revision="main",
-        allow_moving_revision=True,
-        path=str(folder),
-    )
+    encoder = pretrained(path=str(folder))
     classifier = lora_classifier(params(encoder, model=None, targets=("query", "value")), {})
     trained = {n for n, p in classifier.build(0).named_parameters() if p.requires_grad}
     assert any("query.lora_A" in name for name in trained)

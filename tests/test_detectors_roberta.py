@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 import torch
 from detector_fakes import halves, human, pairs, written
+from sections import pretrained
 from shared import BUGS, needs_shared
 
-from shiyan.config import HubEncoderParams, NGramParams, ScratchEncoderParams, TrainRobertaParams
+from shiyan.config import NGramParams, ScratchEncoderParams, TrainRobertaParams
 from shiyan.detectors import finetune
 from shiyan.detectors.crossfit import UnlearntError
 from shiyan.detectors.finetune import Checkpoint, CurvePoint, Recipe, Sample, fine_tune
@@ -379,13 +380,7 @@ def test_a_checkpoint_that_is_nowhere_says_what_else_would_do(tmp_path, monkeypa
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    params = HubEncoderParams(
-        kind="hub",
-        repository="hfl/nowhere",
-        revision="main",
-        allow_moving_revision=True,
-        path=None,
-    )
+    params = pretrained(repository="hfl/nowhere")
     with pytest.raises(UserError, match=r"hfl/nowhere.*encoder\.path.*train_roberta=scratch"):
         checkpoint_folder(params)
 
@@ -527,13 +522,7 @@ def test_a_second_run_asks_nothing_again_and_gives_the_same_scores(tmp_path, mon
 
 
 def test_a_pretrained_encoder_goes_the_same_way(bert, tmp_path):
-    encoder = HubEncoderParams(
-        kind="hub",
-        repository="hfl/chinese-roberta-wwm-ext",
-        revision="main",
-        allow_moving_revision=True,
-        path=str(bert[0]),
-    )
+    encoder = pretrained(path=str(bert[0]))
     poems = pairs(6)
     trained = train_detectors(
         poems, halves(poems), params(encoder, controls=()), {}, WorkCache(tmp_path / "work")

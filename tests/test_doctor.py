@@ -9,10 +9,12 @@ from hashlib import md5
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from shiyan import composition
 from shiyan.commands import doctor
 from shiyan.notes import OpenNote, Process
+from shiyan.work import WorkCache
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -138,21 +140,59 @@ def test_a_damaged_cache_object_is_told_and_mended(project):
     listing = md5(b"[]").hexdigest()
     (folder / listing[:2]).mkdir(exist_ok=True)
     (folder / listing[:2] / f"{listing[2:]}.dir").write_bytes(b"[]")
-    assert [f.says for f in doctor.cache()] == ["all 4 files are what their names say"]
+    assert next(f.says for f in doctor.cache()) == "all 4 files are what their names say"
     damaged = folder / md5(b"two").hexdigest()[:2] / md5(b"two").hexdigest()[2:]
     # Bit rot: the same size and date, which DVC itself never looks behind.
     stat = damaged.stat()
     damaged.write_bytes(b"twX")
     os.utime(damaged, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    [finding] = doctor.cache()
+    [finding] = [finding for finding in doctor.cache() if not finding.is_well]
     assert str(damaged) in finding.says
     finding.mend()
-    assert [f.is_well for f in doctor.cache()] == [True]
+    assert all(f.is_well for f in doctor.cache())
+
+
+def test_a_result_that_is_not_what_the_lock_says_is_told(project):
+    (project / "data").mkdir()
+    (project / "data/a.jsonl").write_bytes(b"flipped")
+    sums = {"data/a.jsonl": md5(b"written").hexdigest(), "data/gone.jsonl": md5(b"1").hexdigest()}
+    outs = "".join(f"    - path: {path}\n      md5: {told}\n" for path, told in sums.items())
+    (project / "dvc.lock").write_text(
+        f"schema: '2.0'\nstages:\n  collect:\n    outs:\n{outs}", encoding="utf-8"
+    )
+    [finding] = [finding for finding in doctor.cache() if not finding.is_well]
+    assert finding.says.startswith("data/a.jsonl is not what dvc.lock says")
+
+
+def test_a_damaged_entry_of_the_work_cache_is_told_and_set_aside(project):
+    kept = WorkCache()
+    kept.put_json("chat", {"n": 1}, "花")
+    path = kept.path("chat", {"n": 1})
+    path.write_bytes(path.read_bytes().replace("花".encode(), "月".encode()))
+    [finding] = [finding for finding in doctor.cache() if not finding.is_well]
+    assert str(path) in finding.says
+    finding.mend()
+    assert not path.exists()
+    assert all(f.is_well for f in doctor.cache())
 
 
 def test_models_that_are_missing_are_told_with_the_command(project):
     missing = {f.about: f.remedy for f in doctor.models()}
     assert missing["model qwen2.5-coder-1.5b"] == "`shiyan models fetch qwen2.5-coder-1.5b`"
+
+
+def test_an_address_with_a_key_in_it_is_told_without_the_key(project):
+    params = OmegaConf.load("params.yaml")
+    params.models["qwen2.5-coder-0.5b"] = {
+        "kind": "api", "base_url": "https://api.example.org/v1?api-key=hush-hush", "model": "m",
+        "key_variable": None, "family": "f",
+    }  # fmt: skip
+    OmegaConf.save(params, "params.yaml")
+    says = [finding.says for finding in doctor.models() if not finding.is_well]
+    assert any("holds credentials in api-key" in told for told in says)
+    OpenNote("generate").end("failed", " ".join(says))
+    (note,) = (project / "mlflow" / "pending").iterdir()
+    assert "hush" not in "".join(says) + note.read_text(encoding="utf-8")
 
 
 def test_npm_is_missed_only_where_it_is_needed(project, monkeypatch):

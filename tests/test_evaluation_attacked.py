@@ -1,9 +1,9 @@
 """What attacks cost a detector."""
 
 import pytest
-from detector_fakes import halves, noisy, pairs, scored
-from shiyan.detectors.attack_drops import DROPS, drops
+from detector_fakes import evaluator_of, halves, noisy, pairs, scored
 
+from shiyan.detectors.evaluation.attacked import LOST, attacks
 from shiyan.records import DetectorScore
 
 
@@ -14,7 +14,12 @@ def attack_scores(values, attack="a", detector="d"):
     ]
 
 
-def test_a_drop_is_paired_and_counts_what_lacks_a_score():
+def rows_of(poems, before, after, resamples=50):
+    scores = scored(poems, "d", before) + attack_scores(after)
+    return list(attacks(evaluator_of(poems, scores, resamples=resamples)))
+
+
+def test_a_loss_is_paired_and_counts_what_lacks_a_score():
     poems = pairs(60)
     before: dict[str, float | None] = noisy(poems, 3.0)
     after = {
@@ -22,56 +27,56 @@ def test_a_drop_is_paired_and_counts_what_lacks_a_score():
     }
     after["m-P1-0"] = None
     before["h2"] = None
-    (found,) = drops(
-        scored(poems, "d", before),
-        attack_scores(after),
-        poems,
-        halves(poems),
-        resamples=200,
-        seed=0,
-    )
-    assert (found.detector, found.attack, found.n_changed) == ("d", "a", 29)
-    assert found.lost["auroc"].low > 0
-    for name in DROPS:
-        assert found.lost[name].value == pytest.approx(
-            found.before[name].value - found.after[name].value
+    (row,) = rows_of(poems, before, after, 200)
+    assert row.place == {"attack": "a", "changed": "LLM poems"}
+    assert row.facts["n_changed"] == 29
+    assert row.estimates["auroc_lost"].low > 0
+    for name in LOST:
+        assert row.estimates[f"{name}_lost"].value == pytest.approx(
+            row.estimates[f"{name}_before"].value - row.estimates[f"{name}_after"].value
         )
-        assert (found.before[name].n, found.before[name].n_unscored) == (58, 2)
+        found = row.estimates[f"{name}_before"]
+        assert (found.n, found.n_unscored) == (58, 2)
 
 
 def test_an_attack_that_changes_nothing_costs_nothing():
     poems = pairs(20)
     before = noisy(poems, 1.0)
     same = {p: v for p, v in before.items() if poems[p].label and halves(poems)[p].fold == "test"}
-    (found,) = drops(
-        scored(poems, "d", before), attack_scores(same), poems, halves(poems), resamples=50, seed=0
-    )
-    assert found.n_changed == 0
-    assert {found.lost[name].value for name in DROPS} == {0.0}
+    (row,) = rows_of(poems, before, same)
+    assert row.facts["n_changed"] == 0
+    assert {row.estimates[f"{name}_lost"].value for name in LOST} == {0.0}
 
 
 @pytest.mark.parametrize("value", [None, 1.0])
-def test_a_detector_that_tells_nothing_drops_nothing_and_says_so(value):
+def test_a_detector_that_tells_nothing_loses_nothing_and_says_so(value):
     poems = pairs(6)
-    before = dict.fromkeys(poems, value)
-    after = {"m-P1-0": value}
-    (found,) = drops(
-        scored(poems, "d", before), attack_scores(after), poems, halves(poems), resamples=20, seed=0
-    )
-    assert {found.lost[name].value for name in DROPS} == {None}
-    assert found.lost["auroc"].reason
+    (row,) = rows_of(poems, dict.fromkeys(poems, value), {"m-P1-0": value})
+    assert {row.estimates[f"{name}_lost"].value for name in LOST} == {None}
+    assert row.estimates["auroc_lost"].reason
 
 
-def test_attacked_human_poems_do_not_count_as_llm_poems():
+def test_an_attack_on_both_classes_that_moves_all_scores_alike_hides_nobody():
+    """On the LLM poems alone it looks like a great success, or a great failure."""
     poems = pairs(20)
     before = noisy(poems, 1.0)
     test = [p for p, a in halves(poems).items() if a.fold == "test"]
-    (found,) = drops(
-        scored(poems, "d", before),
-        attack_scores({p: before[p] for p in test}),
-        poems,
-        halves(poems),
-        resamples=20,
-        seed=0,
-    )
-    assert (found.n_human, found.n_llm) == (10, 10)
+    of_llms, of_both = rows_of(poems, before, {p: before[p] - 5 for p in test})
+    assert of_llms.place["changed"] == "LLM poems"
+    assert (of_llms.facts["n_human"], of_llms.facts["n_llm"]) == (10, 10)
+    assert of_llms.estimates["auroc_lost"].value > 0.5
+    assert of_both.place["changed"] == "both classes"
+    assert (of_both.facts["n_human"], of_both.facts["n_llm"]) == (10, 10)
+    assert of_both.estimates["auroc_lost"].value == 0
+
+
+def test_attacks_are_told_of_poems_of_one_temperature():
+    poems = {p: poem for p, poem in pairs(20).items() if not poem.generation}
+    for poem in [p for p in pairs(20).values() if p.generation]:
+        for degree in (1.0, 0.7):
+            made = poem.generation.model_copy(update={"temperature": degree})
+            update = {"poem_id": f"{poem.poem_id}-{degree:g}", "generation": made}
+            poems[update["poem_id"]] = poem.model_copy(update=update)
+    test = [p for p, a in halves(poems).items() if a.fold == "test" and poems[p].label]
+    (row,) = rows_of(poems, noisy(poems, 1.0), dict.fromkeys(test, 0.0))
+    assert (row.facts["n_human"], row.facts["n_llm"], row.facts["n_changed"]) == (10, 10, 10)

@@ -4,13 +4,24 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from detector_fakes import halves, noisy, pairs, scored
-from shiyan.detectors.grid import Grid, Stored
-from shiyan.detectors.several import METRICS, of_several, sets_of
+from detector_fakes import evaluator_of, halves, noisy, pairs, scored
 
-from shiyan.detectors.protocol import EVERYBODY
+from shiyan.detectors.evaluation.author_sets import METRICS, author_sets, sets_of
+from shiyan.detectors.evaluation.poems import evaluated_poems
 from shiyan.families import family_of
 from shiyan.records import Assignment
+
+
+def described(poems):
+    return evaluated_poems(poems, halves(poems))
+
+
+def of_sets(poems, values, k, folds=None, resamples=100):
+    """The row of sets of k; values in the order of the poems, or by id."""
+    by_id = values if isinstance(values, dict) else dict(zip(poems, values, strict=True))
+    scores = scored(poems, "d", {p: None if np.isnan(v) else float(v) for p, v in by_id.items()})
+    rows = author_sets(evaluator_of(poems, scores, folds=folds, resamples=resamples, seed=3))
+    return next(row for row in rows if row.place == {"poems_a_set": str(k)})
 
 
 def corpus(n=64, poets=2, prompts=("P1", "P2")):
@@ -28,7 +39,7 @@ def corpus(n=64, poets=2, prompts=("P1", "P2")):
 @pytest.mark.parametrize("fold", ["train", "test"])
 def test_sets_are_disjoint_of_k_and_of_one_author(k, fold):
     poems = corpus()
-    sets = sets_of(poems, halves(poems), fold, k, seed=0)
+    sets = sets_of(described(poems), fold, k, seed=0)
     members = [p for of_set in sets.members for p in of_set]
     assert len(members) == len(set(members))
     assert {len(of_set) for of_set in sets.members} == {k}
@@ -43,7 +54,7 @@ def test_sets_are_disjoint_of_k_and_of_one_author(k, fold):
 
 def test_a_human_set_and_the_sets_of_its_imitations_are_one_group():
     poems = corpus()
-    sets = sets_of(poems, halves(poems), "test", 4, seed=0)
+    sets = sets_of(described(poems), "test", 4, seed=0)
     for group, n in Counter(sets.groups).items():
         inside = [i for i, g in enumerate(sets.groups) if g == group]
         if n == 1:
@@ -85,7 +96,7 @@ def tangled(n=64):
 @pytest.mark.parametrize("seed", range(3))
 def test_sets_that_share_a_group_of_the_split_are_one_group_and_few_do(k, seed):
     poems, folds = tangled()
-    sets = sets_of(poems, folds, "test", k, seed)
+    sets = sets_of(evaluated_poems(poems, folds), "test", k, seed)
     held_by: dict[str, set[str]] = {}
     for members, group in zip(sets.members, sets.groups, strict=True):
         for poem_id in members:
@@ -100,13 +111,12 @@ def test_sets_that_share_a_group_of_the_split_are_one_group_and_few_do(k, seed):
 def test_of_one_poem_the_numbers_are_those_of_the_detector_itself():
     poems, folds = tangled()
     scores = noisy(poems, 1.0)
-    grid = Grid(poems, folds, Stored(scored(poems, "d", scores), ()), resamples=200, seed=3)
-    values = {"d": np.array([scores[p] for p in poems])}
-    found = of_several(values, poems, folds, 1, resamples=200, seed=3)["d"]
-    setting = next(s for s in grid.protocol.of_kind("in_domain") if s.lesson == EVERYBODY)
-    cell = grid.cell("d", setting)
-    assert found.metrics == {metric: cell.of(metric) for metric in METRICS}
-    assert (found.n_human, found.n_llm) == (cell.n_human, cell.n - cell.n_human)
+    evaluator = evaluator_of(poems, scored(poems, "d", scores), folds=folds, resamples=200, seed=3)
+    cell = evaluator.cell("d", evaluator.main)
+    found = of_sets(poems, scores, 1, folds, resamples=200)
+    for metric in METRICS:
+        assert found.estimates[metric] == cell.of(metric)
+    assert (found.facts["n_human"], found.facts["n_llm"]) == (cell.n_human, cell.n - cell.n_human)
 
 
 def test_poems_without_a_poets_name_are_no_poets_poems():
@@ -114,7 +124,7 @@ def test_poems_without_a_poets_name_are_no_poets_poems():
     nameless = [f"h{i}" for i in range(0, 32, 2) if i % 4 == 0]
     poems |= {p: poems[p].model_copy(update={"author": ""}) for p in nameless}
     for k, there in ((1, set(nameless)), (2, set())):
-        sets = sets_of(poems, halves(poems), "test", k, seed=0)
+        sets = sets_of(described(poems), "test", k, seed=0)
         assert {p for members in sets.members for p in members} & set(nameless) == there
 
 
@@ -126,7 +136,7 @@ def test_sets_are_of_one_temperature():
             poem_id = f"{poem.poem_id}-{degree}"
             poems[poem_id] = poem.model_copy(update={"poem_id": poem_id, "generation": made})
         del poems[poem.poem_id]
-    sets = sets_of(poems, halves(poems), "test", 2, seed=0)
+    sets = sets_of(described(poems), "test", 2, seed=0)
     assert Counter(sets.labels) == {0: 4, 1: 4}
     made = {poems[p].generation for members in sets.members for p in members} - {None}
     assert {generation.temperature for generation in made} == {1.0}
@@ -134,23 +144,19 @@ def test_sets_are_of_one_temperature():
 
 def test_what_is_left_of_an_author_is_in_no_set():
     poems = corpus(n=10, poets=1, prompts=("P1",))
-    sets = sets_of(poems, halves(poems), "test", 3, seed=0)
+    sets = sets_of(described(poems), "test", 3, seed=0)
     assert Counter(sets.labels) == {0: 1, 1: 1}
 
 
 def test_another_seed_draws_other_sets():
     poems = corpus()
-    drawn = {sets_of(poems, halves(poems), "test", 4, seed=seed).members for seed in range(5)}
+    drawn = {sets_of(described(poems), "test", 4, seed=seed).members for seed in range(5)}
     assert len(drawn) == 5
 
 
 def test_more_poems_make_surer_and_one_is_the_detector_itself():
     poems = corpus(n=128)
-    values = {"d": np.array([noisy(poems, 1.0)[p] for p in poems])}
-    found = [
-        of_several(values, poems, halves(poems), k, resamples=100, seed=0)["d"].metrics["auroc"]
-        for k in (1, 2, 4, 8)
-    ]
+    found = [of_sets(poems, noisy(poems, 1.0), k).estimates["auroc"] for k in (1, 2, 4, 8)]
     assert [e.value for e in found] == sorted(e.value for e in found)
     assert found[0].n == 64 * 3
     # One normal score with a shift of 1 has an AUROC of 0.76, the mean of eight of 0.98.
@@ -161,18 +167,12 @@ def test_more_poems_make_surer_and_one_is_the_detector_itself():
 
 def test_a_set_with_an_unscored_poem_is_unscored():
     poems = corpus(n=16, poets=1, prompts=("P1",))
-    scores = np.array([noisy(poems, 1.0)[p] for p in poems])
-    scores[list(poems).index("h0")] = np.nan
-    found = of_several({"d": scores}, poems, halves(poems), 2, resamples=20, seed=0)["d"]
-    assert (found.n_human, found.n_llm, found.n_unscored) == (3, 4, 1)
+    facts = of_sets(poems, noisy(poems, 1.0) | {"h0": np.nan}, 2).facts
+    assert (facts["n_human"], facts["n_llm"], facts["n_unscored"]) == (3, 4, 1)
 
 
 def test_authors_with_too_few_poems_leave_no_number_but_a_reason():
     poems = corpus(n=16, poets=8)
-    values = {"d": np.array([noisy(poems, 1.0)[p] for p in poems])}
-    found = of_several(values, poems, halves(poems), 4, resamples=20, seed=0)["d"]
-    assert found.metrics["auroc"].value is None
-    assert "one class (LLM" in found.metrics["auroc"].reason
-    none = of_several(values, poems, halves(poems), 64, resamples=20, seed=0)["d"]
-    assert none.metrics["auroc"].reason == "no scored poem"
-    assert (none.n_human, none.n_llm) == (0, 0)
+    found = of_sets(poems, noisy(poems, 1.0), 4).estimates["auroc"]
+    assert found.value is None
+    assert "one class (LLM" in found.reason

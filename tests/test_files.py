@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from openpyxl import Workbook
+from sections import option
 from shared import BUGS, SHARED, needs_shared
 
 from shiyan import poem
@@ -27,7 +28,7 @@ def jsonl(path: Path, *rows: dict | str) -> Path:
 
 
 def collect(path: Path, genre: str = "modern"):
-    return files.collect(FilesParams(kind="files", path=str(path), genre=genre, columns={}))
+    return files.collect(option(FilesParams, "corpus/files", path=str(path), genre=genre))
 
 
 def test_jsonl_takes_either_id_and_ignores_what_it_does_not_know(tmp_path):
@@ -418,7 +419,7 @@ def test_a_ci_without_a_cipai_has_it_from_its_title(tmp_path):
     write(tmp_path / "b.txt", "浣溪沙·晚晴\n\n野渡无人落日残。")
     write(tmp_path / "c.txt", "金縷曲（夜渡）\n\n野渡无人落日残。")
     write(tmp_path / "d.txt", "晚晴\n\n野渡无人落日残。")
-    params = FilesParams(kind="files", path=str(tmp_path), genre="ci", columns={})
+    params = option(FilesParams, "corpus/files", path=str(tmp_path), genre="ci")
     corpus = files.collect(params, load_catalogue().named_in)
     assert [(p.cipai, p.title) for p in corpus.poems] == [
         ("浣溪沙", "浣溪沙"),

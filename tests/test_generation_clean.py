@@ -120,6 +120,21 @@ def test_what_is_no_poem_has_a_reason(reply, finish_reason, missing):
     assert cleaned.body == ""
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"poem":[' * 600,
+        '{"poem":[' * 600 + "]}" * 600,
+        "{" + "[" * 100_000 + "}",
+        "<|im_start|>" * 3000,
+        "<think>" * 1000,
+        "《" * 3000,
+    ],
+)
+def test_a_reply_of_any_depth_is_no_poem(reply):
+    assert clean(reply, MODERN, "stop").missing
+
+
 def test_a_limit_that_cut_the_afterword_left_the_poem_whole():
     cleaned = clean(f"{REPLY}\n\n赏析：灯在这里是一个", MODERN, "length")
     assert cleaned.missing is None

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
+from shiyan.correlation import spearman
 from shiyan.errors import UserError
-from shiyan.judging.agreement import krippendorff_alpha, spearman
+from shiyan.judging.agreement import krippendorff_alpha
 from shiyan.judging.evaluate import Evaluation, write_error_table
 from shiyan.judging.rubric import POLLER
 from shiyan.metrics import Draws, write_metrics
@@ -260,7 +261,7 @@ def test_spearman_agrees_with_scipy_also_on_resamples():
     columns = draws.columns(poems)
     found = spearman(first, second, columns, draws)
     assert found.value == pytest.approx(spearmanr(first, second).statistic)
-    for row, value in zip(draws.weights, found.resampled, strict=True):
+    for row, value in zip(draws.resampled, found.resampled, strict=True):
         times = row[columns].astype(int)
         expected = spearmanr(np.repeat(first, times), np.repeat(second, times)).statistic
         assert value == pytest.approx(expected)
@@ -303,11 +304,11 @@ def test_an_interval_that_few_resamples_have_is_not_given_and_says_why():
     assert told.value is not None
     assert (told.low, told.reason) == (
         None,
-        "no interval: in most resamples every rating is the same",
+        "no interval: in 200 of 300 resamples every rating is the same",
     )
     columns = rare.columns(["p0", "p0", "p1"])
     rho = spearman(np.array([1.0, 1.0, 2.0]), np.array([3.0, 4.0, 5.0]), columns, rare)
-    assert rho.estimate(3, 2).reason == "no interval: in most resamples one score is constant"
+    assert rho.estimate(3, 2).reason == "no interval: in 200 of 300 resamples one score is constant"
 
 
 def test_agreement_does_not_depend_on_where_the_scale_begins():

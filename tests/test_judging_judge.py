@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from judge_fakes import scripted_judge
+from sections import section
 
 from shiyan.chat import Budget, Chat
 from shiyan.config import JudgeParams, PromptTexts, load_params
@@ -37,12 +38,10 @@ PARTLY = "\n".join(f"{name}：80分" for name in POLLER.names[:6])
 def params(**changes) -> JudgeParams:
     values = {
         "models": ("scripted",), "prompts": ("P0", "P3"), "prompt_set": "poller",
-        "temperature": 0.1, "top_p": 1.0, "max_tokens": 100, "repeats": 1, "attempts": 2,
-        "seed": 0, "budget": None, "requests_at_once": 1, "resamples": 100, "structured": False,
-        "by_dimension": {}, "probes": (), "probe_prompts": None, "other_readers": {},
-        "quality_poems": 0,
+        "temperature": 0.1, "top_p": 1.0, "max_tokens": 100, "attempts": 2,
+        "requests_at_once": 1, "most_failed": 0.5, "resamples": 100, "structured": False,
     }  # fmt: skip
-    return JudgeParams.model_validate(values | changes)
+    return section(JudgeParams, "judge", **values | changes)
 
 
 def plan(settings: JudgeParams, poems=POEMS, readings=READINGS, **more):

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared import BUGS, bug_replies, json_lines, needs_shared
 
+from shiyan.judging import loose_json
 from shiyan.judging.expression import chinese_number, normalised, read_score
 from shiyan.judging.loose_json import documents
 from shiyan.judging.parse import parse_reply
@@ -574,3 +575,44 @@ def test_a_corrected_or_foreign_number_is_not_the_score(told):
 )  # fmt: skip
 def test_what_corrects_nothing_leaves_the_score(told):
     assert first_and_the_rest(f"内容{told}") == [80, *range(81, 88)]
+
+
+ONE = Rubric("one", (Dimension("内容"),), 0, 100)
+
+
+@pytest.mark.parametrize("digits", ["一" * 80_000, "八十五" * 20_000, "零" * 50, "百" * 41])
+def test_endless_han_numerals_are_no_score_and_hide_none(digits):
+    verdict = parse_reply(f"内容：{digits}分", ONE)
+    assert verdict.scores["内容"] is None
+    assert "is not one number" in verdict.problems["内容"]
+    assert parse_reply(f"内容：八十五分\n\n{digits}", ONE).scores["内容"] == 85
+
+
+def test_endless_han_decimals_are_the_score():
+    [score] = parse_reply(f"内容：八点{'五' * 5_000}分", ONE).scores.values()
+    assert score == pytest.approx(8 + 5 / 9)
+
+
+def test_an_endless_table_holds_its_score():
+    verdict = parse_reply("| 内容 | 90 |\n" * 3_000, POLLER)
+    assert verdict.scores["内容"] == 90
+    assert verdict.n_scored == 1
+
+
+@pytest.mark.parametrize("piece", ['{"a":"', "[“", '{"内容":"b" “', '{"a":{"b":"c"d"'])
+def test_the_search_for_bare_quotation_marks_is_bounded(monkeypatch, piece):
+    """Of a text of twice the length twice as many quotation marks are looked at."""
+    looked: list[int] = []
+    real = loose_json._is_escaped
+    monkeypatch.setattr(loose_json, "_is_escaped", lambda *at: looked.append(1) or real(*at))
+    counts = []
+    for n in (2_000, 4_000):
+        looked.clear()
+        list(documents(piece * n))
+        counts.append(len(looked))
+    assert counts[1] <= 2.2 * counts[0] + 100
+
+
+def test_after_the_bound_a_plain_document_is_still_found():
+    text = '{"a":"' * 3_000 + '\n{"内容": 90}'
+    assert parse_reply(text, POLLER).scores["内容"] == 90

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from judge_fakes import scripted_judge
+from sections import name_models
 
 from shiyan.chat import Chat
 from shiyan.config import PARAMS_FILE, JudgeParams, PathsParams, PromptTexts, load_params
@@ -278,7 +279,7 @@ def run_stage_with(scripted, **changes: object) -> None:
     from omegaconf import OmegaConf
 
     config = OmegaConf.load(PARAMS_FILE)
-    config.models_of.judge = {"rule": scripted.params.model_dump()}
+    name_models(config, {"rule": scripted.params}, "judge")
     config.judge.models = ["rule"]
     for key, value in changes.items():
         config.judge[key] = value

@@ -52,6 +52,7 @@ def test_a_local_model_is_served_on_loopback_with_neutral_sampling(model):
     with closing(LlamaServer(NAME, model, slots=2, context=512)) as server:
         assert server.base_url.startswith("http://127.0.0.1:")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        opener.addheaders = [("Authorization", f"Bearer {server.key}")]
         props = json.loads(opener.open(server.base_url.replace("/v1", "/props")).read())
         assert props["total_slots"] == 2
         assert props["default_generation_settings"]["n_ctx"] == 512
@@ -68,6 +69,28 @@ def test_a_local_model_is_served_on_loopback_with_neutral_sampling(model):
     assert (used["top_k"], used["min_p"], used["repeat_penalty"]) == (0, 0.0, 1.0)
     assert used["temperature"] == 1.5
     assert server.ended() is not None
+
+
+@pytest.mark.model
+def test_who_has_no_key_is_refused_and_no_other_origin_is_allowed(model):
+    import urllib.error
+    import urllib.request
+
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with closing(LlamaServer(NAME, model, slots=1, context=256)) as server:
+        asked = urllib.request.Request(
+            f"{server.base_url}/chat/completions",
+            b'{"messages": [{"role": "user", "content": "a"}], "max_tokens": 1}',
+            {"Content-Type": "application/json", "Origin": "http://evil.example"},
+        )
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            opener.open(asked)
+        assert refused.value.code == 401
+        assert "evil" not in str(refused.value.headers)
+        asked.add_header("Authorization", f"Bearer {server.key}")
+        assert opener.open(asked).status == 200
+        command = Path(f"/proc/{server.pid}/cmdline")
+        assert not command.exists() or server.key.encode() not in command.read_bytes()
 
 
 def _neutral() -> dict:

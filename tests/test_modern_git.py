@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from sections import option
 from shared import SHARED, needs_shared
 
 from shiyan.collection import modern_git
@@ -79,7 +80,7 @@ def params(source, **changes) -> ModernGitParams:
     poets = {"徐甲": 1931, "李乙": 1950, "王丙": 1980, "孙戊": 1940}
     fields = {"repository": address, "commit": commit, "poets": poets, "died_by": 1975}
     fields |= {"other_names": {}, "path": None, "per_poet": None}
-    return ModernGitParams(kind="modern_git", **fields | changes)
+    return option(ModernGitParams, "corpus/modern_git", **fields | changes)
 
 
 def test_each_trap_has_its_rule_and_is_counted(repository):

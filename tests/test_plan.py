@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from fakes import says, serving
 from omegaconf import OmegaConf
+from sections import name_models
 
 from shiyan.cli import dispatch
 from shiyan.config import PathsParams, TrainRobertaParams, load_params
@@ -43,8 +44,7 @@ def project(tmp_path, monkeypatch, server) -> Path:
     monkeypatch.delenv("DVC_ROOT", raising=False)
     params = OmegaConf.load(ROOT / "params.yaml")
     model = server.params(price_per_million_prompt=1e6, price_per_million_completion=2e6)
-    for section in ("generate", "judge"):
-        params.models_of[section] = {"llm": model.model_dump()}
+    name_models(params, {"llm": model}, "generate", "judge")
     params.generate.models = ["llm"]
     params.generate.prompts = ["P1", "P6"]
     params.generate.sampling.max_tokens = 100

@@ -7,8 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from filelock import FileLock, Timeout
 
 from shiyan.cli import dispatch
+from shiyan.commands import ratings as ratings_command
 from shiyan.config import PathsParams, load_params
 from shiyan.errors import UserError
 from shiyan.jsonl import read_records, write_records
@@ -140,6 +142,31 @@ def test_replacing_takes_cleared_rows_away_and_no_others(project, capsys):
     # A row that was taken out of the sheet stays as well.
     assert kept[1:3] == [("elsewhere", "a"), ("u0", "b")], "what the sheet does not show stays"
     assert len(kept) == 1 + 2 + 2
+
+
+@pytest.mark.parametrize("more", [[], ["--replace"]])
+def test_an_import_holds_the_file_from_reading_to_writing(project, monkeypatch, more):
+    """Two at once would each write what it has read, and one rater would be lost."""
+    dispatch(["ratings", "export", "sheet.csv"])
+    rows = [row | dict.fromkeys(POLLER.names, "80") for row in cells_of(Path("sheet.csv"))]
+    fill(Path("sheet.csv"), rows)
+    earlier, written = ratings_command._earlier, []
+
+    def read(*arguments):
+        with pytest.raises(Timeout):
+            FileLock(".ratings.jsonl.lock").acquire(timeout=0)
+        return earlier(*arguments)
+
+    def write(path, records):
+        with pytest.raises(Timeout):
+            FileLock(".ratings.jsonl.lock").acquire(timeout=0)
+        written.append(path)
+
+    monkeypatch.setattr(ratings_command, "_earlier", read)
+    monkeypatch.setattr(ratings_command, "write_records", write)
+    assert dispatch(["ratings", "import", "sheet.csv", "--rater", "a", *more]) == 0
+    assert written == [Path("ratings.jsonl")]
+    FileLock(".ratings.jsonl.lock").acquire(timeout=0)
 
 
 def test_progress_of_each_rater_is_shown(project, capsys):

@@ -6,19 +6,16 @@ from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from detector_fakes import halves, noisy, pairs, scored
+from detector_fakes import evaluated, halves, noisy, pairs, scored
 from omegaconf import OmegaConf
 
 from shiyan.commands import report
 from shiyan.config import PathsParams, load_params
-from shiyan.detectors.grid import Grid, Stored
 from shiyan.errors import UserError
-from shiyan.jsonl import write_records
-from shiyan.metrics import Estimate
+from shiyan.metrics import Estimate, write_metrics
 from shiyan.records import DetectorScore
-from shiyan.report.detection_subsets import table_2
-from shiyan.report.detection_transfer import temperatures, without_poet
-from shiyan.report.of_detection import Run, attacked, figures, several_poems, tables
+from shiyan.report.detection_layouts import LAYOUTS
+from shiyan.report.of_detection import figures, rendered, tables
 from shiyan.report.published import MEAN, published
 from shiyan.report.table import Table
 
@@ -63,10 +60,9 @@ def project(tmp_path_factory) -> Path:
     """A project whose stages have run: two untrained detectors, one trained, one attack."""
     folder = tmp_path_factory.mktemp("project")
     params = OmegaConf.load(ROOT / "params.yaml")
-    params.train_roberta.resamples = 40
     OmegaConf.save(params, folder / "params.yaml")
     with chdir(folder):
-        write_scores(load_params("paths", PathsParams))
+        write_cells(load_params("paths", PathsParams))
     return folder
 
 
@@ -83,29 +79,29 @@ def found(project) -> dict[str, Table]:
         return by_name(load_params("paths", PathsParams))
 
 
-def write_scores(found: PathsParams) -> None:
+def write_cells(found: PathsParams) -> None:
     poems = corpus()
-    write_records(found.poems, [p for p in poems.values() if not p.generation])
-    write_records(found.generated, [p for p in poems.values() if p.generation])
-    write_records(found.splits, halves(poems).values())
     untrained = scored(poems, "log_rank", noisy(poems, 1.0)) + scored(
         poems, "lrr", noisy(poems, 1.0, seed=1)
     )
-    untrained += scored(poems, "fusion", noisy(poems, 0.0))
-    write_records(found.zero_shot_scores, untrained)
-    write_records(found.trained_scores, scored(poems, "roberta", noisy(poems, 3.0, seed=2)))
-    lesson = [
-        s.model_copy(update={"setting": "D2+4+5"})
-        for s in scored(poems, "roberta", noisy(poems, 3.0, seed=3))
-    ]
-    write_records(found.trained_lessons, lesson)
-    attacked = [
+    untrained += [
         DetectorScore(poem_id=p, detector="log_rank", score=0.0, attack="punctuation_removed")
         for p, a in halves(poems).items()
         if a.fold == "test" and poems[p].label
     ]
-    write_records(found.zero_shot_attacked, attacked)
-    write_records(found.trained_attacked, [])
+    trained = scored(poems, "roberta", noisy(poems, 3.0, seed=2))
+    trained += [
+        s.model_copy(update={"setting": "D2+4+5"})
+        for s in scored(poems, "roberta", noisy(poems, 3.0, seed=3))
+    ]
+    cells = evaluated(poems, untrained, trained, resamples=40).as_cells()
+    write_metrics(found.detection_cells, cells, levels=4)
+
+
+def of_cells(poems, scores, name, folds=None, trained=()):
+    """A table of the report from scores."""
+    found = evaluated(poems, scores, trained, folds, resamples=20).as_cells()
+    return rendered(next(layout for layout in LAYOUTS if layout.name == name), found)
 
 
 def by_name(paths):
@@ -121,7 +117,7 @@ def cells(table, **where):
 def test_every_table_that_the_run_allows(found):
     assert list(found) == [
         "detectors",
-        "reply_length",
+        "choices_of_poems",
         "table_2",
         "table_3",
         "merged",
@@ -133,6 +129,7 @@ def test_every_table_that_the_run_allows(found):
         "differences",
         "several_poems",
         "attacks",
+        "poets",
     ]
 
 
@@ -159,7 +156,7 @@ def test_the_papers_mean_stands_beside_a_mean(found):
         of_log_rank = {
             row["generator"]: row for row in cells(found[name], detector="log_rank", **where)
         }
-        assert list(of_log_rank) == ["glm-4", "gpt-4.1", "mean of 2", "all"]
+        assert list(of_log_rank) == ["glm-4", "gpt-4.1", "all", "mean of 2"]
         mean = of_log_rank["mean of 2"]
         own = [of_log_rank[generator]["macro-F1"] for generator in ("glm-4", "gpt-4.1")]
         assert mean["macro-F1"].value == pytest.approx(sum(e.value for e in own) / 2)
@@ -174,17 +171,14 @@ def test_a_mean_says_over_how_many_it_is():
     poems = {p: q for p, q in pairs(16, generators=("a", "b", "c")).items() if p[:2] != "c-"}
     # c wrote in the train fold alone.
     poems |= {p: q for p, q in pairs(16, generators=("c",)).items() if q.label and int(p[5:]) % 2}
-    stored = Stored(scored(poems, "d", noisy(poems, 1.0)), ())
-    grid = Grid(poems, halves(poems), stored, resamples=20, seed=0)
-    table = table_2(grid)
+    table = of_cells(poems, scored(poems, "d", noisy(poems, 1.0)), "table_2")
     (mean,) = cells(table, generator="mean of 3")
     assert mean["AUROC"].value is not None
     assert mean["AUROC"].reason.startswith("the mean is over 2 of 3 generators")
     assert any("mean is over 2 of 3 generators" in note for note in table.notes)
     only = {p: q for p, q in poems.items() if not q.label or p[:2] == "c-"}
     only |= {p.replace("c-", "e-"): as_e(q) for p, q in only.items() if q.label}
-    stored = Stored(scored(only, "d", noisy(only, 1.0)), ())
-    none = table_2(Grid(only, halves(only), stored, resamples=20, seed=0))
+    none = of_cells(only, scored(only, "d", noisy(only, 1.0)), "table_2")
     (mean,) = cells(none, generator="mean of 2")
     assert mean["AUROC"].value is None
     assert mean["AUROC"].reason == "the mean is over 0 of 2 generators"
@@ -242,8 +236,8 @@ def test_a_group_of_two_poets_is_pooled_once():
         for p, a in halves(poems).items()
     }
     values = noisy(poems, 1.0)
-    stored = Stored(scored(poems, "d", values | {"h0": None}), ())
-    table = without_poet(Grid(poems, twins, stored, resamples=20, seed=0))
+    scores = scored(poems, "d", values | {"h0": None})
+    table = of_cells(poems, scores, "leave_one_poet_out", folds=twins)
     (pooled,) = cells(table, tested_on="all poets")
     single = [row for row in cells(table) if row["tested on"] != "all poets"]
     assert sum(row["human"] for row in single) > 15
@@ -261,13 +255,13 @@ def test_a_difference_names_the_better_only_where_it_is_sure(found):
 
 def test_a_number_that_is_not_there_has_its_reason_in_the_notes(found):
     table = found["several_poems"]
-    rows = cells(table, k=8, detector="log_rank")
+    rows = cells(table, k="8", detector="log_rank")
     assert rows[0]["AUROC"].value is None
     assert any("no human poem" in note for note in table.notes)
 
 
-def at_temperatures(**degrees: list[float]) -> Grid:
-    """P1 by generators at their temperatures, scored by one detector; 20 human poems."""
+def at_temperatures(name, **degrees: list[float]) -> Table:
+    """A table of P1 by generators at their temperatures, scored by one detector; 20 humans."""
     poems = {p: poem for p, poem in pairs(20).items() if not poem.generation}
     for generator, own in degrees.items():
         for poem in [p for p in pairs(20, generators=(generator,)).values() if p.generation]:
@@ -276,52 +270,38 @@ def at_temperatures(**degrees: list[float]) -> Grid:
                 poem_id = f"{poem.poem_id}-{degree:g}"
                 update = {"poem_id": poem_id, "generation": made}
                 poems[poem_id] = poem.model_copy(update=update)
-    stored = Stored(scored(poems, "d", noisy(poems, 1.0)), ())
-    return Grid(poems, halves(poems), stored, resamples=20, seed=0)
+    return of_cells(poems, scored(poems, "d", noisy(poems, 1.0)), name)
 
 
 def test_tables_of_temperatures_compare_the_same_generators():
-    all_of_them, each = temperatures(at_temperatures(a=[1.0, 0.7], b=[1.0], c=[1.0, 0.7]))
-    assert {row["LLM"] for row in cells(all_of_them)} == {20}
-    (told,) = [note for note in all_of_them.notes if note.startswith("All generators")]
-    assert told == "All generators: a, c; without b, of whom a temperature is not there."
+    degrees = {"a": [1.0, 0.7], "b": [1.0], "c": [1.0, 0.7]}
+    all_of_them = at_temperatures("table_5", **degrees)
+    assert {(row["LLM"], row["generators"]) for row in cells(all_of_them)} == {(20, "a, c")}
+    each = at_temperatures("table_6", **degrees)
     assert {(row["generator"], row["LLM"]) for row in cells(each)} == {("a", 10), ("c", 10)}
 
 
 def test_of_one_generator_with_temperatures_it_is_told_which():
-    all_of_them, each = temperatures(at_temperatures(a=[1.0, 0.7], b=[1.0]))
-    assert "All generators: a; without b, of whom a temperature is not there." in all_of_them.notes
-    assert {row["LLM"] for row in cells(all_of_them)} == {10}
-    assert {row["generator"] for row in cells(each)} == {"a"}
+    degrees = {"a": [1.0, 0.7], "b": [1.0]}
+    found = cells(at_temperatures("table_5", **degrees))
+    assert {(row["LLM"], row["generators"]) for row in found} == {(10, "a")}
+    assert {row["generator"] for row in cells(at_temperatures("table_6", **degrees))} == {"a"}
 
 
 def test_a_table_that_compares_no_temperatures_holds_one_and_says_which():
-    grid = at_temperatures(a=[1.0, 0.7], b=[0.8])
-    assert {row["LLM"] for row in cells(table_2(grid), generator="all")} == {20}
-    assert any(note.endswith("elsewhere: a 1; b 0.8.") for note in table_2(grid).notes)
-    plain = table_2(at_temperatures(a=[1.0], b=[0.8]))
+    table = at_temperatures("table_2", a=[1.0, 0.7], b=[0.8])
+    assert {row["LLM"] for row in cells(table, generator="all")} == {20}
+    assert any(note.endswith("elsewhere: a 1; b 0.8.") for note in table.notes)
+    plain = at_temperatures("table_2", a=[1.0], b=[0.8])
     assert not any("elsewhere" in note for note in plain.notes)
 
 
-def test_attacks_are_told_of_poems_of_one_temperature():
-    grid = at_temperatures(a=[1.0, 0.7])
-    scores = scored(grid.poems, "d", noisy(grid.poems, 1.0))
-    after = [
-        DetectorScore(poem_id=p, detector="d", score=0.0, attack="line_breaks_removed")
-        for p, poem in grid.poems.items()
-        if poem.generation and grid.assignments[p].fold == "test"
-    ]
-    (row,) = cells(attacked(Run(grid, scores, after)))
-    assert (row["human"], row["LLM"], row["scores changed"]) == (10, 10, 10)
-
-
-def test_poems_that_name_no_author_are_counted_where_they_are_left_out():
+def test_poems_that_name_no_author_are_in_no_set():
     poems = pairs(8)
     poems["h2"] = poems["h2"].model_copy(update={"author": ""})
-    stored = Stored(scored(poems, "d", noisy(poems, 1.0)), ())
-    table = several_poems(Grid(poems, halves(poems), stored, resamples=20, seed=0))
+    table = of_cells(poems, scored(poems, "d", noisy(poems, 1.0)), "several_poems")
     assert [row["human sets"] for row in cells(table)] == [4, 1, 0, 0]
-    assert any("name no author: 1, in no set" in note for note in table.notes)
+    assert any("without an author's name are in no set" in note for note in table.notes)
 
 
 def test_no_note_says_what_detectors_read_since_params_decide_that(found):
@@ -341,23 +321,20 @@ def test_the_command_writes_csv_and_latex_of_every_table(paths, found, capsys):
     assert "**Detectors on D1, in-domain" in capsys.readouterr().out
 
 
-def test_with_one_stage_there_are_tables_and_with_none_a_sentence(
-    paths, project, tmp_path, monkeypatch
-):
+def test_without_cells_there_is_a_sentence(paths, project, tmp_path, monkeypatch):
     shutil.copytree(project, tmp_path / "copy")
     monkeypatch.chdir(tmp_path / "copy")
-    paths.trained_scores.unlink()
-    paths.trained_lessons.unlink()
-    assert {row[0] for row in by_name(paths)["detectors"].rows} == {"log_rank", "lrr", "fusion"}
-    paths.zero_shot_scores.unlink()
-    with pytest.raises(UserError, match="zero_shot_score train_roberta"):
+    paths.detection_cells.unlink()
+    with pytest.raises(UserError, match="`dvc repro evaluate`"):
         list(tables(paths))
-    paths.splits.unlink()
-    with pytest.raises(UserError, match="dvc repro split"):
-        list(tables(paths))
+
+
+def test_a_table_that_the_run_does_not_allow_says_what_it_needs(paths, capsys):
+    assert "table_5" not in by_name(paths)
+    assert "there is no table_5; it needs poems by a generator at two" in capsys.readouterr().err
 
 
 def test_figures_are_the_stages_plots(paths, tmp_path, capsys):
     assert list(figures(paths, tmp_path / "figures")) == []
     told = capsys.readouterr().err
-    assert f"{paths.zero_shot_roc} is not there, so zero_shot_roc.png is not drawn" in told
+    assert f"{paths.detection_roc} is not there, so detection_roc.png is not drawn" in told

@@ -11,8 +11,10 @@ from lm_fakes import tiny_model
 from shared import BUGS, needs_shared
 
 from shiyan.cli import dispatch
+from shiyan.commands import score as score_command
 from shiyan.detectors.zero_shot import DETECTORS, OF_ONE_MODEL
 from shiyan.stage import exit_code_of
+from shiyan.work import WorkCache
 
 POEM = "木勺\n\n搅着锅里的月亮\n越搅越淡"
 
@@ -60,6 +62,16 @@ def test_every_detector_of_every_line_in_the_files_order(folder, capsys):
     assert objects[0].keys() == {"id", "detector", "score", "n_tokens", "unscored_reason"}
     assert all(math.isfinite(row["score"]) for row in objects)
     assert tuple(by_id(objects)["一"]) == DETECTORS
+
+
+def test_scores_are_printed_where_nothing_can_be_written(folder, capsys, monkeypatch):
+    (folder / "full").write_text("a file where the cache should be", encoding="utf-8")
+    monkeypatch.setattr(score_command, "work_cache", lambda: WorkCache(folder / "full", False))
+    file = write(folder, {"id": "a", "text": POEM})
+    assert dispatch(["score", file, "--model", "big", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == len(OF_ONE_MODEL)
+    assert captured.err.count("what is computed is not kept") == 1
 
 
 def test_one_model_gives_the_scores_of_one_model_and_says_what_is_left_out(folder, capsys):

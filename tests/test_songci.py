@@ -9,6 +9,7 @@ import tarfile
 from collections import Counter
 
 import pytest
+from sections import option
 
 from shiyan.collection import songci
 from shiyan.collection.cache import corpus_cache
@@ -80,14 +81,8 @@ exit 1
 
 def params(package: bytes, cipai: tuple[str, ...], per_cipai: int | None = 2) -> SongciParams:
     sum_ = base64.b64encode(hashlib.sha512(package).digest()).decode()
-    return SongciParams(
-        kind="songci",
-        path="conf/none",
-        version="9",
-        integrity=f"sha512-{sum_}",
-        cipai=cipai,
-        per_cipai=per_cipai,
-    )
+    drawn = {"integrity": f"sha512-{sum_}", "cipai": cipai, "per_cipai": per_cipai}
+    return option(SongciParams, "corpus/songci", version="9", **drawn)
 
 
 def test_whole_poems_are_drawn_and_the_others_counted_by_reason(npm):

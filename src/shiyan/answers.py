@@ -5,16 +5,21 @@ themselves OpenAI-compatible differ most in how they fail: errors inside a 200,
 filters that speak six ways, empty choices, streams nobody asked for.
 """
 
+import dataclasses
+import datetime
 import email.utils
 import json
 import math
 import re
 import time
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+from shiyan.hiding import Hiding
 
 FailureKind = Literal[
     "filtered", "too_long", "rejected", "reasoning_only", "no_answer", "unavailable", "broken"
@@ -91,7 +96,7 @@ THOUGHT = "think(?:ing)?|thought|reasoning|analysis"
 """Names of the tags around thinking."""
 _OPEN = rf"(?:<|&lt;|◁|\[)(?:{THOUGHT})(?:>|&gt;|▷|\])"
 _CLOSE = rf"(?:<|&lt;|◁|\[)/(?:{THOUGHT})(?:>|&gt;|▷|\])"
-_THOUGHT = re.compile(f"{_OPEN}(.*?){_CLOSE}", re.DOTALL | re.IGNORECASE)
+_OPEN_TAG = re.compile(_OPEN, re.IGNORECASE)
 _UNOPENED = re.compile(f"^(.*){_CLOSE}", re.DOTALL | re.IGNORECASE)
 _UNCLOSED = re.compile(f"{_OPEN}(.*)$", re.DOTALL | re.IGNORECASE)
 _ANSWER = re.compile(r"(?:<|&lt;)answer(?:>|&gt;)(.*?)(?:(?:<|&lt;)/answer(?:>|&gt;)|$)", re.DOTALL)
@@ -121,7 +126,7 @@ def split_thinking(text: str) -> tuple[str | None, str]:
         thoughts.append(match[1].strip())
         return ""
 
-    answer = _THOUGHT.sub(keep, _shielded(text, _OPENING_TAG))
+    answer = _without_blocks(_shielded(text, _OPENING_TAG), thoughts)
     # Only now: a thought ends at its closing tag, whatever it quotes.
     answer = _shielded(answer, _CLOSING_TAG)
     for pattern in (_UNOPENED, _UNCLOSED):
@@ -134,17 +139,44 @@ def split_thinking(text: str) -> tuple[str | None, str]:
     return ("\n".join(filter(None, thoughts)).replace(_SHIELD, "") or None), answer
 
 
+def _without_blocks(text: str, thoughts: list[str]) -> str:
+    """The text without whole blocks of thinking, which are put to `thoughts`."""
+    kept, at = [], 0
+    while (opening := _OPEN_TAG.search(text, at)) is not None:
+        closing = _CLOSING_TAG.search(text, opening.end())
+        if closing is None:
+            break
+        kept.append(text[at : opening.start()])
+        thoughts.append(text[opening.end() : closing.start()].strip())
+        at = closing.end()
+    return "".join([*kept, text[at:]])
+
+
 def _shielded(text: str, tag: re.Pattern[str]) -> str:
     """The text with the tags in quotation marks made none."""
     if tag.search(text) is None:
         return text
-    spans = _quotations(text)
+    starts, ends = _united(_quotations(text))
 
     def shield(match: re.Match[str]) -> str:
-        is_quoted = any(start < match.start() < end for start, end in spans)
+        span = bisect_left(starts, match.start()) - 1
+        is_quoted = span >= 0 and match.start() < ends[span]
         return f"{match[0][0]}{_SHIELD}{match[0][1:]}" if is_quoted else match[0]
 
     return tag.sub(shield, text)
+
+
+def _united(spans: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Starts and ends of the parts that any of the spans covers, in order."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for start, end in sorted(spans):
+        if ends and start < ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            starts.append(start)
+            ends.append(end)
+    return starts, ends
 
 
 def _quotations(text: str) -> list[tuple[int, int]]:
@@ -209,33 +241,70 @@ _NO_ACCESS = re.compile(
 _BROKEN_FINISH = frozenset(
     {"network_error", "error", "abort", "aborted", "insufficient_system_resource"}
 )
-_FILTER_FINISH = frozenset({"content_filter", "sensitive", "safety", "prohibited_content"})
+_FILTER_FINISH = frozenset(
+    {"content_filter", "sensitive", "safety", "prohibited_content", "recitation", "blocklist"}
+    | {"spii", "refusal"}
+)
+_OTHER_NAMES = {
+    **dict.fromkeys(("max_tokens", "max_output_tokens", "model_length"), "length"),
+    **dict.fromkeys(("eos", "eos_token", "end_turn", "stop_sequence"), "stop"),
+}
+
+
+def finish_of(told: Any) -> str | None:
+    """A finish_reason by the name that most servers give it, whatever the gateway wrote."""
+    if not isinstance(told, str):
+        return None
+    name = told.strip().lower()
+    return _OTHER_NAMES.get(name, name)
 
 
 def read_answer(
-    status: int, body: bytes, headers: Mapping[str, str]
+    status: int, body: bytes, headers: Mapping[str, str], hiding: Hiding | None = None
 ) -> ChatReply | ChatFailure | Again:
     """What an HTTP answer says: a reply, a failure of this request, or a reason to ask again.
+
+    Here, and nowhere later, the key is hidden that a server may echo, and text is made
+    writable as UTF-8; the answer may be of any shape.
+
+    Args:
+        hiding: knows the key.
 
     Raises:
         StopAskingError: every other request would fail alike.
     """
+    hiding = hiding or Hiding()
     try:
-        return _read(status, body, headers)
-    except (TypeError, ValueError, AttributeError, KeyError, RecursionError) as error:
-        # Whatever stands where something else should: no reply, and no end of the run.
-        return Again(
-            f"answered with no readable chat completion ({type(error).__name__})", "broken"
-        )
+        return _without_secrets(_read(status, body, headers, hiding), hiding)
+    except UNREADABLE:
+        return Again("answered with what cannot be read as a chat completion", "broken")
 
 
-def _read(status: int, body: bytes, headers: Mapping[str, str]) -> ChatReply | ChatFailure | Again:
+UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
+"""What reading a value of another shape than expected ends in."""
+
+
+def _read(
+    status: int, body: bytes, headers: Mapping[str, str], hiding: Hiding
+) -> ChatReply | ChatFailure | Again:
+    try:
+        # Before any text is cut to length: half a key would no longer be found.
+        told = _json_of(body)
+        value = hiding.value(told)
+    except RecursionError:
+        told = value = None
     if status != 200:
-        return _read_error(status, body, headers)
-    value = _json_of(body)
+        words = hiding.text(body.decode("utf-8", "replace")).strip()
+        return _read_error(status, value or {}, words, headers)
     if value is None:
-        kind = headers.get("content-type", "something without a type").split(";")[0]
-        return Again(f"answered with {kind}, not a chat completion", "broken")
+        kind = headers.get("content-type", "something without a type")
+        return Again(
+            f"answered with {hiding.text(kind).split(';')[0]}, not a chat completion", "broken"
+        )
+    if value != told:
+        # The tokens of a text with the key in it spell the key.
+        for choice in value.get("choices") or ():
+            choice.pop("logprobs", None)
     if not value.get("choices") and (error := _error_in(value)) is not None:
         return _classify_error(None, *error, wait_s=None, value=value)
     choices = value.get("choices")
@@ -244,14 +313,38 @@ def _read(status: int, body: bytes, headers: Mapping[str, str]) -> ChatReply | C
     return _read_choice(choices[0], value)
 
 
+Found = TypeVar("Found", ChatReply, ChatFailure, Again, ChatReply | ChatFailure | Again)
+
+
+def _without_secrets(found: Found, hiding: Hiding) -> Found:
+    """The same once more without the key, which parts or events may have held in pieces."""
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(found):
+        value = getattr(found, field.name)
+        if isinstance(value, str):
+            changes[field.name] = hiding.text(_writable(value))
+        elif isinstance(value, ChatReply):
+            changes[field.name] = _without_secrets(value, hiding)
+    if isinstance(found, ChatReply) and found.log_probs is not None:
+        likeliest = "".join(place[0][0] for place in found.log_probs if place)
+        if hiding.text(likeliest) != likeliest:
+            changes["log_probs"] = None
+    return dataclasses.replace(found, **changes)
+
+
+def _writable(text: str) -> str:
+    """JSON may hold halves of surrogate pairs, which no file can."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _json_of(body: bytes) -> dict[str, Any] | None:
     """The body's JSON object, also of an event stream that was read to its end."""
     start = body.lstrip()[:6]
-    if start.startswith((b"data:", b":", b"event:", b"id:")):
-        return _joined_stream(body)
     try:
+        if start.startswith((b"data:", b":", b"event:", b"id:")):
+            return _joined_stream(body)
         value = json.loads(body)
-    except (ValueError, RecursionError):
+    except UNREADABLE:
         return None
     return value if isinstance(value, dict) else None
 
@@ -266,7 +359,7 @@ def _joined_stream(body: bytes) -> dict[str, Any] | None:
             continue
         try:
             event = json.loads(payload)
-        except (ValueError, RecursionError):
+        except ValueError:
             return None
         if not isinstance(event, dict) or (_error_in(event) and not event.get("choices")):
             return event if isinstance(event, dict) else None
@@ -311,12 +404,24 @@ def _error_in(value: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def _read_error(status: int, body: bytes, headers: Mapping[str, str]) -> ChatFailure | Again:
-    value = _json_of(body) or {}
+def _place(url: str) -> str:
+    """Host and path of an address, without what may be a key."""
+    return re.sub(r"[?#].*|(?<=//)[^/@]*@", "", " ".join(url.split()))[:200]
+
+
+_MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+
+
+def _read_error(
+    status: int, value: Mapping[str, Any], words: str, headers: Mapping[str, str]
+) -> ChatFailure | Again:
     code, message = _error_in(value) or ("", "")
+    if 300 <= status < 400 and (to := headers.get("location")):
+        raise StopAskingError(f"sends requests on to {_place(to)}, which may be another base_url")
     if not message:
-        words = body.decode("utf-8", "replace").strip()
-        message = f"HTTP {status}" if words.startswith("<") or not words else words[:200]
+        # Of a page, what is to be read; a cut beforehand bounds the time.
+        plain = _MARKUP.sub(" ", words[:5000]) if words.startswith("<") else words
+        message = " ".join(plain.split())[:200] or f"HTTP {status}"
     return _classify_error(status, code, message, wait_s=retry_after(headers), value=value)
 
 
@@ -326,14 +431,16 @@ def _classify_error(
     """An error by its HTTP status (None: it came inside a 200) and its own words."""
     said = f"{code} {message}"
     where = f"HTTP {status}: " if status else ""
-    told = f"{where}{' '.join(message.split())[:300]}"
-    if _FILTERED.search(said):
+    told = f"{where}{_writable(' '.join(message.split()))[:300]}"
+    if _is_filter(status, code, message):
         return ChatFailure("filtered", f"the content filter stopped it ({told})")
+    if wait_s is None:
+        wait_s = _wait_in(message, value)
     if status == 401 or (status is None and _NO_ACCESS.search(said)):
         raise StopAskingError(f"refused the key ({told})")
     if status == 403:
         raise StopAskingError(f"denied access with this key ({told})")
-    if status == 402 or _NO_MONEY.search(said):
+    if status == 402 or (_NO_MONEY.search(said) and (_EMPTY.search(code) or wait_s is None)):
         raise StopAskingError(f"asks for money ({told})")
     if status == 404 or _NO_MODEL.search(said):
         raise StopAskingError(f"does not know the model or the address ({told})")
@@ -342,6 +449,58 @@ def _classify_error(
     if status in (400, 405, 406, 413, 415, 422):
         return ChatFailure("rejected", f"the server minds the request ({told})")
     return Again(told or f"error {code}", wait_s=wait_s)
+
+
+def _is_filter(status: int | None, code: str, message: str) -> bool:
+    """Is it a content filter, not an error that only speaks of one?
+
+    Where a status has a meaning of its own, the server's code must say so.
+    """
+    if status in (401, 402, 404, 429):
+        return False
+    said = code if status in (403, 500) else f"{code} {message}"
+    return _FILTERED.search(_NO_FILTER.sub("", said)) is not None
+
+
+_NO_FILTER = re.compile(
+    r"case.?(?:in)?sensitive|(?:账号|账户|实名|资料|资质|企业|认证)[^，。,.]{0,8}审核",
+    re.IGNORECASE,
+)
+_EMPTY = re.compile(r"insufficient|billing|arrears|balance|\b1113\b", re.IGNORECASE)
+"""Codes of an account without money; words alone also stand in limits per minute."""
+_IN = re.compile(
+    r"(?:retry|try again)\s+(?:in|after)\s+((?:\d+(?:\.\d+)?\s*(?:ms|h|m|s)[a-z]{0,8}\s*)+)",
+    re.IGNORECASE,
+)
+_AFTER = re.compile(r"(\d+(?:\.\d+)?\s*(?:秒|分钟|小时))\s*(?:之?后|内)")
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|h|m|s|秒|分钟|小时)", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "秒": 1, "分钟": 60, "小时": 3600}
+_MOMENT = re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d)(?::(\d\d))?")
+_COMES_BACK = re.compile(r"恢复|重置|reset|available|retry|try again|重试", re.IGNORECASE)
+
+
+def _wait_in(message: str, value: Mapping[str, Any]) -> float | None:
+    """Seconds to wait by an error's own words: a delay, or the time at which it ends."""
+    error = value.get("error")
+    details = error.get("details") if isinstance(error, Mapping) else None
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, Mapping) else None
+        if isinstance(delay, str) and (found := _seconds_in(delay)):
+            return found
+    if (said := _IN.search(message) or _AFTER.search(message)) and (found := _seconds_in(said[1])):
+        return found
+    if _COMES_BACK.search(message) and (moment := _MOMENT.search(message)):
+        with suppress(ValueError, OverflowError):
+            year, month, day, hour, minute, second = (int(n or 0) for n in moment.groups())
+            at = datetime.datetime(year, month, day, hour, minute, second)
+            # Servers write their own time, which is taken for ours.
+            return max(at.timestamp() - time.time(), 0.0) or None
+    return None
+
+
+def _seconds_in(text: str) -> float:
+    """'1m30.5s' -> 90.5; 0 where no amount stands there."""
+    return sum(float(n) * _SECONDS[unit.lower()] for n, unit in _AMOUNT.findall(text))
 
 
 def _too_long(value: Mapping[str, Any], told: str) -> str:
@@ -360,7 +519,7 @@ def _read_choice(
     choice: Mapping[str, Any], value: Mapping[str, Any]
 ) -> ChatReply | ChatFailure | Again:
     message = choice.get("message")
-    finish = choice.get("finish_reason")
+    finish = finish_of(choice.get("finish_reason"))
     if not isinstance(message, Mapping):
         return Again("answered with a choice that has no message", "broken")
     if finish in _BROKEN_FINISH:
@@ -375,10 +534,12 @@ def _read_choice(
     reply = ChatReply(
         text=text,
         reasoning=reasoning or None,
-        finish_reason=finish if isinstance(finish, str) else None,
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
-        model=_text_of(model) or None,
+        finish_reason=finish,
+        # Zero tokens for what is not empty are no count.
+        prompt_tokens=_told(usage, "prompt_tokens", "input_tokens") or None,
+        completion_tokens=_told(usage, "completion_tokens", "output_tokens")
+        or (None if text or reasoning else 0),
+        model=model if isinstance(model, str) else None,
         cached_tokens=_cached(usage),
         log_probs=_log_probs(choice.get("logprobs")),
     )
@@ -400,11 +561,11 @@ def _read_choice(
 def _text_of(content: Any) -> str:
     """Text of a content field: a string, null, or a list of parts; always writable as UTF-8."""
     if isinstance(content, list):
-        content = "".join(part.get("text") or "" for part in content if isinstance(part, Mapping))
+        texts = [part.get("text") for part in content if isinstance(part, Mapping)]
+        content = "".join(text for text in texts if isinstance(text, str))
     if not isinstance(content, str):
         return ""
-    # JSON may hold halves of surrogate pairs, which no file can.
-    return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return _writable(content)
 
 
 def _cached(usage: Mapping[str, Any]) -> int | None:
@@ -426,21 +587,28 @@ def _log_probs(told: Any) -> tuple[tuple[tuple[str, float], ...], ...] | None:
             (_text_of(entry.get("token")), float(entry["logprob"]))
             for entry in (top if isinstance(top, list) else [])
             if isinstance(entry, Mapping)
-            and isinstance(entry.get("logprob"), int | float)
-            # Some servers tell -inf of what they ruled out; untold says as much.
-            and math.isfinite(entry["logprob"])
+            and isinstance(entry.get("logprob"), float | int)
+            and abs(entry["logprob"]) < MOST
         ]
         places.append(tuple(sorted(known, key=lambda entry: -entry[1])))
     return tuple(places) if any(places) else None
 
 
-MOST_TOKENS = 10**9
-"""More than any model reads or writes at once."""
+MOST = 10**9
+"""Tokens of an answer; what is more is a server's mistake, and no file could hold all of it."""
+
+
+def _told(usage: Mapping[str, Any], *names: str) -> int | None:
+    """The first count that stands under one of these names."""
+    counts = (_count(usage.get(name)) for name in names)
+    return next((count for count in counts if count is not None), None)
 
 
 def _count(value: Any) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_count and 0 <= value <= MOST_TOKENS else None
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,10}", value):
+        value = int(value)
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST
+    return value if is_count else None
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:

@@ -15,6 +15,8 @@
   comes; the key is the model's identity (sha256, or base_url and model), the messages,
   every sampling parameter, the seed and `sample`. It is never asked for twice, also
   after kill -9. Key, port and concurrency are no part of it.
+- A request that the server minds is noted under kind "chat_rejected"; the next run asks it
+  again, after all others, so that what is minded never keeps the rest from being asked.
 - A request that fails is a `ChatFailure`, a value with a reason; what the server sent
   instead of a reply is kept for reading under kind "chat_failed". What would fail every
   request (no key, a wrong key, no such model, no money, a server that is gone, the
@@ -51,11 +53,14 @@ from shiyan.answers import (
     ChatReply,
     Outcome,
     StopAskingError,
+    finish_of,
     read_answer,
 )
 from shiyan.config import AnyModelParams, ApiModelParams, HubModelParams, LocalModelParams
 from shiyan.errors import UserError
+from shiyan.hiding import SECRET_NAME, Hiding
 from shiyan.llama import LlamaServer
+from shiyan.turns import without_control_tokens
 from shiyan.work import WorkCache, digest
 
 __all__ = [
@@ -75,9 +80,6 @@ __all__ = [
 
 PAID = frozenset({"filtered", "reasoning_only", "no_answer"})
 """Failures that were answered, hence paid: they are kept like replies."""
-
-KEPT_FAILURES = PAID | {"too_long"}
-"""Those that another try would not mend."""
 
 NEUTRAL_SAMPLING: dict[str, Any] = {
     # llama.cpp's defaults would add top_k 40, min_p 0.05 and an order in which top_p
@@ -219,19 +221,20 @@ class Patience:
     connect: float = 5.0
     """For a connection."""
     timeout: float = 600.0
-    """For one answer of an API."""
+    """For one answer of an API to begin, or to go on; in all it may take twice as long."""
     local_timeout: float = 7200.0
     """Of a local server, which is watched and may share two busy cores."""
     timeouts: int = 2
-    """Silent tries before a request is given up."""
+    """Silent or endless tries before a request is given up."""
     empty: int = 2
     """Empty answers, each of them paid for, before a request is given up."""
     unreachable: int = 3
     """Rounds of refused connections before a server that never answered is given up."""
-    outage: float = 600.0
-    """For one that answered before in this run, and may be starting again."""
+    away: float = 600.0
+    """Waited in all for a server that has answered in this run and went away."""
     failed_in_a_row: int = 5
-    """Requests in a row that were rejected, or failed through all their tries, likewise."""
+    """Requests in a row that failed through all their tries, likewise; and rejections where
+    nothing else has come in this run."""
 
     def backoff(self, tried: int) -> float:
         """The wait after the `tried`-th try (from 1)."""
@@ -301,13 +304,17 @@ class Chat:
         self._patience = patience if patience is not None else Patience()
         self._server: LlamaServer | None = None
         self._not_before = 0.0
-        self._refused = 0
-        self._refused_since: float | None = None
         self._has_answered = False
-        self._has_replied = False
+        self._is_away = False
+        self._given_up = ""
+        self._door = asyncio.Lock()
         self._failed_in_a_row = 0
+        self._has_accepted = False
+        self._minded: list[str] = []
         self._told: set[str] = set()
-        self._secrets: tuple[str, ...] = ()
+        # What is kept already may hold the key: it was not always hidden.
+        variable = params.key_variable if isinstance(params, ApiModelParams) else None
+        self._hiding = Hiding(os.environ.get(variable, "").strip() if variable else "")
 
     def __enter__(self) -> Self:
         return self
@@ -321,19 +328,6 @@ class Chat:
         if self._server is not None:
             self._server.close()
             self._server = None
-        if kind is None:
-            self._tell_lost()
-
-    def _tell_lost(self) -> None:
-        """Say what has no reply and would not be asked again, since DVC takes the stage as done."""
-        lost = {kind: n for kind, n in self.usage.failures.items() if kind not in KEPT_FAILURES}
-        if lost:
-            kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(lost.items()))
-            sys.stderr.write(
-                f"notice: {self.name} at {self._where()}: {sum(lost.values())} of "
-                f"{self.usage.asked} requests have no reply ({kinds}); DVC takes the stage as "
-                "done, so `dvc repro -f` with its name asks for them again\n"
-            )
 
     @property
     def structured(self) -> Literal["json_schema", "json_object"] | None:
@@ -372,15 +366,45 @@ class Chat:
         return {"model": self.identity, "request": asked, "sampling": sampling}
 
     def kept(self, request: ChatRequest) -> Outcome | None:
-        """The outcome that is in the cache, or None."""
-        value = self._cache.get_json("chat", self.key(request)) or {}
-        if "failure" in value:
-            return ChatFailure(**value["failure"])
-        return ChatReply(**value["reply"]) if "reply" in value else None
+        """The outcome that is in the cache, or None; what holds something else is set aside."""
+        key = self.key(request)
+        kept = self._cache.get_json("chat", key)
+        if kept is None:
+            return None
+        try:
+            value = self._hiding.value(kept)
+            if "reply" not in value:
+                return ChatFailure(**value["failure"])
+            reply = ChatReply(**value["reply"])
+            return dataclasses.replace(reply, finish_reason=finish_of(reply.finish_reason))
+        except (TypeError, LookupError, RecursionError):
+            self._cache.set_aside(self._cache.path("chat", key))
+            return None
 
     def _keep(self, request: ChatRequest, outcome: Outcome) -> None:
         name = "failure" if isinstance(outcome, ChatFailure) else "reply"
         self._cache.put_json("chat", self.key(request), {name: dataclasses.asdict(outcome)})
+
+    def _rejection_key(self, request: ChatRequest) -> dict[str, Any]:
+        """All that is sent: a rejection may be due to what decides no reply."""
+        return {"request": self.key(request), "sent": self._body(request)}
+
+    def _was_rejected(self, request: ChatRequest) -> bool:
+        return (REJECTED, self._rejection_key(request)) in self._cache
+
+    def _note_rejection(self, request: ChatRequest, failure: ChatFailure) -> None:
+        """Note what the server minded, so that a later run gets on with the others first.
+
+        A server that took nothing else may mind how all is asked: such rejections are counted.
+        """
+        self._cache.put_json(REJECTED, self._rejection_key(request), dataclasses.asdict(failure))
+        if not self._has_accepted:
+            self._minded.append(failure.reason)
+
+    def _accept(self) -> None:
+        """The server takes such requests: what it rejected, it rejected for its own sake."""
+        self._has_accepted = True
+        self._minded.clear()
 
     # asking
 
@@ -407,9 +431,9 @@ class Chat:
             else:
                 waiting.setdefault(digest(self.key(request)), []).append(request)
         for request, outcome in finished:
-            # One like these was answered before, so that a rejection is an item's own.
-            self._has_replied = self._has_replied or isinstance(outcome, ChatReply)
             self.usage.kept += 1
+            if isinstance(outcome, ChatReply):
+                self._accept()
             self._budget.settle(0.0, self._cost(request, outcome))
             yield request, outcome
         if not waiting:
@@ -422,7 +446,8 @@ class Chat:
             file=sys.stderr,
             dynamic_ncols=True,
         ) as bar:
-            for request, outcome in self._ask_waiting([same[0] for same in waiting.values()]):
+            firsts = sorted((same[0] for same in waiting.values()), key=self._was_rejected)
+            for request, outcome in self._ask_waiting(firsts):
                 for same in waiting[digest(self.key(request))]:
                     bar.update()
                     yield same, outcome
@@ -432,6 +457,8 @@ class Chat:
     ) -> Iterator[tuple[ChatRequest, Outcome]]:
         """Ask at most `at_once` at a time; a stop loses only what is in flight."""
         loop = asyncio.new_event_loop()
+        self._door = asyncio.Lock()
+        self._is_away, self._given_up = False, ""
         running: dict[asyncio.Task[Outcome], tuple[ChatRequest, float]] = {}
         client = None
         try:
@@ -439,7 +466,7 @@ class Chat:
             rest = iter(requests)
             out_of_money = False
             while True:
-                while not out_of_money and len(running) < self.at_once:
+                while not (out_of_money or self._is_minded) and len(running) < self.at_once:
                     if (request := next(rest, None)) is None:
                         break
                     most = self._most_cost(request)
@@ -458,6 +485,8 @@ class Chat:
                     outcome = task.result()
                     self._budget.settle(most, self._cost(request, outcome))
                     yield request, outcome
+            if self._is_minded:
+                raise self._too_many_failed(len(self._minded), self._minded[-1])
             if out_of_money:
                 raise self._budget.exhausted(self.name)
         finally:
@@ -471,6 +500,11 @@ class Chat:
             if client is not None:
                 loop.run_until_complete(client.close())
             loop.close()
+
+    @property
+    def _is_minded(self) -> bool:
+        """Was so much rejected, and nothing else answered, that only what is under way counts?"""
+        return len(self._minded) >= self._patience.failed_in_a_row
 
     def _most_cost(self, request: ChatRequest) -> float:
         return price(self.params, most_prompt_tokens(request), self.most_tokens(request))
@@ -505,6 +539,9 @@ class Chat:
             self.usage.without_usage += 1
         if isinstance(outcome, ChatReply) or outcome.kind in PAID:
             self._keep(request, outcome)
+            self._accept()
+        elif outcome.kind == "rejected":
+            self._note_rejection(request, outcome)
         return outcome
 
     async def _try_repeatedly(self, client: Any, request: ChatRequest) -> Outcome:
@@ -512,8 +549,7 @@ class Chat:
         silent = 0
         empty: list[ChatReply] = []
         bodies: list[str] = []
-        tried = 0
-        while tried < self._patience.tries:
+        for tried in range(1, self._patience.tries + 1):
             await self._wait_for_turn()
             try:
                 answer, body = await self._try(client, request)
@@ -521,22 +557,17 @@ class Chat:
                 raise UserError(
                     self._hidden(
                         f"{self.name} at {self._where()} {stop}; finished replies are kept, "
-                        f"so put it right and run again{self._key_hint(str(stop))}"
+                        f"so put it right and run again{self._hint(str(stop))}"
                     )
                 ) from None
-            if not isinstance(answer, ChatReply) and body:
-                bodies.append(self._hidden(body))
+            if body:
+                bodies.append(body)
                 self._cache.put_json("chat_failed", self.key(request), bodies)
             if not isinstance(answer, Again):
-                self._settle(answer)
+                self._failed_in_a_row = 0
                 return _with_tokens_of(empty, answer)
             again = answer
-            if again.reason == REFUSED and self._has_answered:
-                # A server that starts again: as long as it may take, this was no try.
-                await self._back_off(again, self._refused)
-                continue
-            tried += 1
-            silent += again.reason == SILENT
+            silent += again.reason in (SILENT, TOO_SLOW, TOO_LONG)
             empty += [again.empty] if again.empty is not None else []
             # A local model's draw is decided by the seed: it would say nothing again.
             most_empty = 1 if isinstance(self.params, LocalModelParams) else self._patience.empty
@@ -550,23 +581,17 @@ class Chat:
             return _with_tokens_of(empty[:-1], again.empty.failed(again.kind, reason))
         return _with_tokens_of(empty, ChatFailure(again.kind, reason))
 
-    def _settle(self, answer: ChatReply | ChatFailure) -> None:
-        """Count what was answered; the first reply shows that requests are not all wrong."""
-        self._has_replied = self._has_replied or isinstance(answer, ChatReply)
-        if isinstance(answer, ChatFailure) and answer.kind == "rejected" and not self._has_replied:
-            self._count_failed(answer.reason)
-        else:
-            self._failed_in_a_row = 0
-
     def _count_failed(self, reason: str) -> None:
-        """What fails for every request (a temperature the server minds, say) must not go on."""
+        """A server that fails every request through all its tries is not asked for more."""
         self._failed_in_a_row += 1
         if self._failed_in_a_row >= self._patience.failed_in_a_row:
-            raise UserError(
-                f"{self.name} at {self._where()} failed {self._failed_in_a_row} requests in a row, "
-                f"the last with: {self._hidden(reason)}; finished replies are kept, so put it "
-                "right or run again later"
-            )
+            raise self._too_many_failed(self._failed_in_a_row, reason)
+
+    def _too_many_failed(self, n: int, reason: str) -> UserError:
+        return UserError(
+            f"{self.name} at {self._where()} failed {n} requests in a row, the last with: "
+            f"{self._hidden(reason)}; finished replies are kept, so put it right or run again later"
+        )
 
     async def _wait_for_turn(self) -> None:
         while (wait := self._not_before - time.monotonic()) > 0:
@@ -576,57 +601,121 @@ class Chat:
         """Wait before the next try; a busy server is left alone by all requests."""
         asked = again.wait_s
         if asked is not None and asked > self._patience.longest_retry_after:
-            until = datetime.datetime.now().astimezone() + datetime.timedelta(seconds=asked)
+            # A year has four digits.
+            wait_for = datetime.timedelta(seconds=min(asked, 1e11))
+            until = datetime.datetime.now().astimezone() + wait_for
+            when = f"{until:%H:%M}" if wait_for.days < 1 else f"{until:%Y-%m-%d %H:%M}"
             raise UserError(
                 f"{self.name} at {self._where()} asks to wait {asked:.0f} s, until "
-                f"{until:%H:%M} ({self._hidden(again.reason)}), more than the "
+                f"{when} ({self._hidden(again.reason)}), more than the "
                 f"{self._patience.longest_retry_after:.0f} s that are waited for; finished "
                 "replies are kept, so run again then"
             )
         wait = asked if asked is not None else self._patience.backoff(tried)
-        self._tell_waiting(again, wait)
+        self._tell_waiting(again.reason, wait, f"{self._patience.tries} times a request")
         if again.kind == "unavailable":
             self._not_before = max(self._not_before, time.monotonic() + wait)
         await _sleep(wait)
 
-    def _tell_waiting(self, again: Again, wait: float) -> None:
+    def _tell_waiting(self, reason: str, wait: float, most: str) -> None:
         """Say once a reason why nothing seems to happen; a bar that stands still does not."""
         from tqdm import tqdm
 
-        reason = self._hidden(again.reason)
+        reason = self._hidden(reason)
         if reason not in self._told:
             self._told.add(reason)
             tqdm.write(
                 f"notice: {self.name} at {self._where()}: {reason}; trying again in {wait:.0f} s, "
-                f"at most {self._patience.tries} times a request",
+                f"at most {most}",
                 file=sys.stderr,
             )
 
     async def _try(
         self, client: Any, request: ChatRequest
     ) -> tuple[ChatReply | ChatFailure | Again, str]:
-        """Send one HTTP request; (what its answer says, the answer's body)."""
+        """Have one HTTP answer; (what it says, its body).
+
+        A server that cannot be reached is no failure of the request: all of them wait, one
+        asks whether it is back, and none of their tries is used up.
+        """
+        while True:
+            if not self._is_away and (answer := await self._send(client, request)) is not None:
+                return answer
+            async with self._door:
+                # Whoever waited at the door may find the server back.
+                if self._is_away:
+                    return await self._knock(client, request)
+
+    async def _knock(
+        self, client: Any, request: ChatRequest
+    ) -> tuple[ChatReply | ChatFailure | Again, str]:
+        """Send a request until it is answered, with longer and longer waits.
+
+        Raises:
+            StopAskingError: the server was never there, or stays away.
+        """
+        waited, rounds = 0.0, 1
+        if self._given_up:
+            # Those who wait at the door do not knock on.
+            raise StopAskingError(self._given_up)
+        while rounds < self._patience.unreachable or (
+            self._has_answered and waited < self._patience.away
+        ):
+            wait = self._patience.backoff(rounds)
+            self._tell_waiting(
+                REFUSED,
+                wait,
+                f"for {self._patience.away:.0f} s"
+                if self._has_answered
+                else f"{self._patience.unreachable - 1} times",
+            )
+            await _sleep(wait)
+            waited, rounds = waited + wait, rounds + 1
+            if (answer := await self._send(client, request)) is not None:
+                self._told.discard(REFUSED)
+                return answer
+        away = f" any more, for {waited:.0f} s now" if self._has_answered else ""
+        self._given_up = f"cannot be reached{away}{_through_proxy(self._url())}"
+        raise StopAskingError(self._given_up)
+
+    async def _send(
+        self, client: Any, request: ChatRequest
+    ) -> tuple[ChatReply | ChatFailure | Again, str] | None:
+        """Send one HTTP request; None where no connection came about."""
         import openai
 
         self.usage.tries += 1
+        body = self._body(request)
         try:
-            raw = await client.chat.completions.with_raw_response.create(**self._body(request))
+            # The client's own time-out starts anew with every byte.
+            async with asyncio.timeout(2 * self._limit):
+                raw = await client.chat.completions.with_raw_response.create(**body)
             response = raw.http_response
+        except TimeoutError:
+            return Again(TOO_SLOW), ""
+        except AnswerTooLongError:
+            return Again(TOO_LONG, "broken"), ""
+        except (ValueError, ArithmeticError, ExceptionGroup):
+            # Of libraries below that are led astray, by a redirect to port 99999 say.
+            return Again("answered with what HTTP does not allow", "broken"), ""
         except openai.APIStatusError as error:
             response = error.response
         except openai.APIConnectionError as error:
-            return self._read_silence(error), ""
-        self._refused, self._refused_since, self._has_answered = 0, None, True
-        # Here and nowhere else an answer comes in: what echoes the key loses it at once.
-        body = self._without_key(response.content.decode("utf-8", "replace"))
-        answer = read_answer(response.status_code, body.encode(), response.headers)
-        return self._without_key_in(answer), body
+            silence = self._read_silence(error)
+            self._is_away = silence is None
+            return None if silence is None else (silence, "")
+        self._is_away, self._has_answered = False, True
+        content, headers = response.content, response.headers
+        answer = read_answer(response.status_code, content, headers, self._hiding)
+        if isinstance(answer, ChatReply):
+            return answer, ""
+        return answer, self._hidden(content.decode("utf-8", "replace"))[:MOST_OF_A_FAILURE]
 
-    def _read_silence(self, error: Exception) -> Again:
-        """What a connection that brought no answer means.
+    def _read_silence(self, error: Exception) -> Again | None:
+        """What a connection that brought no answer means; None: there was none.
 
         Raises:
-            StopAskingError: the server is gone, or was never there.
+            StopAskingError: a server of ours has ended.
         """
         if self._server is not None and (end := self._server.ended()) is not None:
             raise StopAskingError(
@@ -637,32 +726,19 @@ class Chat:
         if cause in ("ReadTimeout", "WriteTimeout", "PoolTimeout"):
             return Again(SILENT)
         if cause in ("ConnectError", "ConnectTimeout", "ProxyError"):
-            self._count_refused()
-            return Again(REFUSED)
+            return None
+        ended = re.match("server disconnected|peer closed", str(error.__cause__), re.IGNORECASE)
+        if cause in ("RemoteProtocolError", "DecodingError") and not ended:
+            return Again("answered with what HTTP does not allow", "broken")
         return Again("the connection broke before the answer was whole", "broken")
-
-    def _count_refused(self) -> None:
-        """Count a refused connection; those that were under way together are one round.
-
-        Raises:
-            StopAskingError: the server was never there, or is gone for too long.
-        """
-        now = time.monotonic()
-        if now >= self._not_before:
-            self._refused += 1
-        if self._refused_since is None:
-            self._refused_since = now
-        if self._has_answered:
-            is_gone = now - self._refused_since > self._patience.outage
-        else:
-            is_gone = self._refused >= self._patience.unreachable
-        if is_gone:
-            raise StopAskingError(f"cannot be reached{_through_proxy(self._url())}")
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         """The request's fields; every sampling parameter is sent, none left to the server."""
         body: dict[str, Any] = {
-            "messages": [dataclasses.asdict(message) for message in request.messages],
+            "messages": [
+                {"role": message.role, "content": without_control_tokens(message.content)}
+                for message in request.messages
+            ],
             "temperature": request.temperature,
             "top_p": request.top_p,
             "stream": False,
@@ -712,9 +788,7 @@ class Chat:
             )
         # Whatever these variables hold belongs to OpenAI and to no other provider.
         omitted = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
-        patience = self._patience
-        limit = patience.timeout if self._server is None else patience.local_timeout
-        timeout = openai.Timeout(limit, connect=patience.connect)
+        timeout = openai.Timeout(self._limit, connect=self._patience.connect)
         return openai.AsyncOpenAI(
             api_key=self._api_key(),
             base_url=self._url(),
@@ -724,11 +798,22 @@ class Chat:
             http_client=openai.DefaultAsyncHttpxClient(
                 # Loopback never goes through a proxy, whatever the environment says.
                 trust_env=not local and not _bypasses_proxies(self._url()),
+                # The prompt would go to wherever it leads, and the reply would count.
+                follow_redirects=False,
                 timeout=timeout,
+                event_hooks={"response": [read_limited]},
             ),
         )
 
+    @property
+    def _limit(self) -> float:
+        """Seconds that a server may be silent."""
+        patience = self._patience
+        return patience.timeout if self._server is None else patience.local_timeout
+
     def _api_key(self) -> str:
+        if self._server is not None:
+            return self._server.key
         if not isinstance(self.params, ApiModelParams) or self.params.key_variable is None:
             return "none"
         key = os.environ.get(self.params.key_variable, "").strip()
@@ -739,7 +824,7 @@ class Chat:
                 f"{self.params.key_variable}, which {state}; set it, or name another model",
                 2,
             )
-        self._secrets = spellings(key)
+        self._hiding = Hiding(key)
         return key
 
     def _url(self) -> str:
@@ -753,38 +838,15 @@ class Chat:
         return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
 
     def _hidden(self, text: str) -> str:
-        """A message without the key and without credentials in addresses."""
-        return re.sub(r"://[^/@\s]+@", "://…@", self._without_key(text))
+        """The text without the key, should a server echo it."""
+        return re.sub(r"://[^/@\s]+@", "://…@", self._hiding.text(text))
 
-    def _without_key(self, text: str) -> str:
-        """The text without the key, however a server spells it that echoes it."""
-        for secret in self._secrets:
-            text = text.replace(secret, "…")
-        return text
-
-    def _without_key_in(self, answer: ChatReply | ChatFailure | Again) -> Any:
-        """The answer without the key, also where only reading it put its pieces together."""
-        changed: dict[str, Any] = {
-            name: self._without_key(value)
-            for name in ("text", "reasoning", "reason", "model", "finish_reason")
-            if isinstance(value := getattr(answer, name, None), str)
-        }
-        if isinstance(answer, Again) and answer.empty is not None:
-            changed["empty"] = self._without_key_in(answer.empty)
-        return dataclasses.replace(answer, **changed)
-
-    def _key_hint(self, stop: str) -> str:
+    def _hint(self, stop: str) -> str:
+        if "the address" in stop:
+            return f" (asked was {self._url().rstrip('/')}/chat/completions)"
         if isinstance(self.params, ApiModelParams) and self.params.key_variable and "key" in stop:
             return f" (the key comes from {self.params.key_variable})"
         return ""
-
-
-def spellings(key: str) -> tuple[str, ...]:
-    """A key as it stands in plain text, in JSON and in an address, the longest first."""
-    in_json = json.dumps(key)[1:-1]
-    quoted = urllib.parse.quote(key, safe="")
-    found = {key, in_json, in_json.replace("/", r"\/"), quoted, urllib.parse.quote_plus(key)}
-    return tuple(sorted(found, key=len, reverse=True))
 
 
 def _with_tokens_of(empty: Sequence[ChatReply], outcome: Outcome) -> Outcome:
@@ -804,10 +866,38 @@ def _sum(counts: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
+REJECTED = "chat_rejected"
+"""Kind of the work cache: requests that a server minded, and why."""
+MOST_BYTES = 8 * 2**20
+"""Of an answer, unpacked; the longest reply with its log-probabilities is well below."""
+MOST_OF_A_FAILURE = 64 * 2**10
+"""Characters that are kept of what a server sent instead of a reply."""
+TOO_SLOW = "the answer did not come to its end in time"
+TOO_LONG = f"the answer is longer than {MOST_BYTES // 2**20} MiB"
 SILENT = "no answer within the time-out"
 REFUSED = "the connection was refused"
 
 _sleep = asyncio.sleep
+
+
+class AnswerTooLongError(Exception):
+    """Raised while an answer is read."""
+
+
+async def read_limited(response: Any) -> None:
+    """Read the body of an HTTP answer, packed or not, to its end or to `MOST_BYTES`.
+
+    Raises:
+        AnswerTooLongError: there is more; the connection is closed.
+    """
+    parts, size = [], 0
+    async for part in response.aiter_bytes():
+        parts.append(part)
+        size += len(part)
+        if size > MOST_BYTES:
+            raise AnswerTooLongError
+    # Where httpx itself keeps what it has read: it has no other place for it.
+    response._content = b"".join(parts)
 
 
 def structured_by(params: AnyModelParams) -> Literal["json_schema", "json_object"] | None:
@@ -823,10 +913,6 @@ def _response_format(kind: str, schema: str) -> dict[str, Any]:
     return {"type": kind, "json_schema": {"name": "answer", "schema": json.loads(schema)}}
 
 
-_SECRET_NAME = re.compile(r"key|token|secret|password|^sig(?:nature)?$")
-"""Of a field in an address that holds a credential."""
-
-
 def check_address(name: str, url: str) -> None:
     """Refuse a base_url that cannot be asked, or that would tell a secret.
 
@@ -836,17 +922,24 @@ def check_address(name: str, url: str) -> None:
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UserError(
-            f"models.{name}.base_url is {url!r}, which is no http address; "
+            f"models.{name}.base_url is {_shown(url)!r}, which is no http address; "
             "write it as https://HOST/v1",
             2,
         )
-    names = {name.lower() for name, _ in urllib.parse.parse_qsl(parts.query, True)}
-    if parts.username or parts.password or any(_SECRET_NAME.search(name) for name in names):
+    fields = [field for field, _ in urllib.parse.parse_qsl(parts.query, keep_blank_values=True)]
+    secret = [field for field in fields if re.fullmatch(SECRET_NAME, field.lower())]
+    if parts.username or parts.password or secret:
+        where = f" in {secret[0]}" if secret else ""
         raise UserError(
-            f"models.{name}.base_url holds credentials, which would stand in every record; "
+            f"models.{name}.base_url holds credentials{where}, which would stand in every record; "
             "put the key into an environment variable and name that in key_variable",
             2,
         )
+
+
+def _shown(url: str) -> str:
+    """An address for a message: what may be a credential is left out."""
+    return re.sub(r"[?#].*|[^/@]*@", "…", url, flags=re.DOTALL)
 
 
 def is_loopback(url: str) -> bool:

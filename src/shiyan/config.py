@@ -315,6 +315,9 @@ class AskingParams(Params):
     """Money that this stage may spend, in the models' currency; null: no limit."""
     requests_at_once: int = Field(gt=0)
     """On the local server; of an API model at most as many as it names itself."""
+    most_failed: float = Field(ge=0, le=1)
+    """Share of requests that may fail (no answer through all tries, or rejected); above it the
+    stage ends with an error, and DVC does not take it for done."""
 
 
 class AskingOfStages(Params):
@@ -871,11 +874,14 @@ def model_of(name: str, values: Mapping[str, Any], where: str) -> AnyModelParams
     Raises:
         UserError: a key of it is wrong; names `where`.
     """
-    kinds = {"local": LocalModelParams, "hub": HubModelParams, "api": ApiModelParams}
-    if (kind := values.get("kind")) not in kinds:
-        raise UserError(f"{where}: the kind of {name} is {kind!r}; allowed are local, hub, api", 2)
-    found: AnyModelParams = validated(f"models.{name}", kinds[kind], dict(values), where)
-    return found
+    kind, key, own = values.get("kind"), f"models.{name}", dict(values)
+    if kind == "local":
+        return validated(key, LocalModelParams, own, where)
+    if kind == "hub":
+        return validated(key, HubModelParams, own, where)
+    if kind == "api":
+        return validated(key, ApiModelParams, own, where)
+    raise UserError(f"{where}: the kind of {name} is {kind!r}; allowed are local, hub, api", 2)
 
 
 def validated(section: str, model: type[P], values: Any, where: str) -> P:

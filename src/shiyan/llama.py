@@ -7,11 +7,13 @@ that closes, so a parent that is killed with -9 leaves no orphan.
 
 import json
 import os
+import secrets
 import select
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from shiyan.errors import UserError
@@ -35,6 +37,7 @@ class LlamaServer:
 
     Attributes:
         base_url: the OpenAI-compatible root, e.g. http://127.0.0.1:43210/v1.
+        key: the API key without which it answers nobody, a page in a browser say.
 
     Raises:
         UserError: the model cannot be loaded, or the port cannot be had.
@@ -42,6 +45,7 @@ class LlamaServer:
 
     def __init__(self, name: str, model: Path, slots: int, context: int, port: int = 0) -> None:
         self.name = name
+        self.key = secrets.token_hex(16)
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         settings = {
             "model": str(model),
@@ -65,6 +69,11 @@ class LlamaServer:
             env={"GOMP_SPINCOUNT": "10000"} | os.environ,
         )
         try:
+            assert self._child.stdin is not None
+            # Arguments and environment of a process are for others to see.
+            with suppress(BrokenPipeError):
+                self._child.stdin.write(f"{self.key}\n".encode())
+                self._child.stdin.flush()
             self.base_url = f"{self._address(LONGEST_START_S)}/v1"
         except BaseException:
             self.close()
@@ -145,6 +154,9 @@ def serve(settings: dict[str, str | int]) -> None:
     params.model_alias = {settings["alias"]}
     params.hostnames = ["127.0.0.1"]
     params.port = settings["port"]
+    params.api_keys = [sys.stdin.buffer.readline().decode().strip()]
+    # By default every origin that asks is allowed.
+    params.cors_origins = "http://127.0.0.1"
     params.n_parallel = settings["slots"]
     params.n_ctx = settings["context"]
     # Otherwise the context shrinks in silence where memory is short.

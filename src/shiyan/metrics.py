@@ -10,11 +10,12 @@ Axes: B resamples, G groups, n poems, H human poems.
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,11 +97,11 @@ class Draws:
 
     Attributes:
         groups: the group ids, in the order of the columns.
-        weights: how often each resample holds each group; (B, G).
+        resampled: how often each resample holds each group; (B, G).
     """
 
     groups: tuple[str, ...]
-    weights: Weights
+    resampled: Weights
 
     @classmethod
     def of(cls, groups: Iterable[str], resamples: int, seed: int) -> Self:
@@ -113,6 +114,13 @@ class Draws:
         return cls(names, counts.astype(np.float32))
 
     @cached_property
+    def weights(self) -> Weights:
+        """All groups once, the resamples, and all groups but one each; (1 + B + G, G)."""
+        size = len(self.groups)
+        whole, left_out = np.ones((1, size)), 1 - np.eye(size)
+        return np.concatenate([whole, self.resampled, left_out]).astype(np.float32)
+
+    @cached_property
     def column_of(self) -> dict[str, int]:
         return {name: column for column, name in enumerate(self.groups)}
 
@@ -120,106 +128,343 @@ class Draws:
         return np.array([self.column_of[group] for group in groups], np.intp)
 
     @cached_property
-    def _exact(self) -> Floats:
-        """The weights for sums of numbers that float32 would round; (B, G)."""
+    def exact(self) -> Floats:
+        """The weights for sums of numbers that float32 would round; (1 + B + G, G)."""
         return self.weights.astype(np.float64)
 
     def sums(self, columns: NDArray[np.intp], values: ArrayLike | None = None) -> Floats:
-        """Sum of `values` (or the count) over each resample's poems; (B,)."""
+        """Sum of `values` (or the count) over the poems of each row of weights; (1 + B + G,)."""
         weights = None if values is None else np.asarray(values, np.float64)
         totals = np.bincount(columns, weights, minlength=len(self.groups))
-        return np.asarray(self._exact @ totals, np.float64)
+        return np.asarray(self.exact @ totals, np.float64)
+
+    def mean(
+        self, columns: NDArray[np.intp], values: ArrayLike, kind: "Kind" = "mean"
+    ) -> "Sampled":
+        """The mean of `values` over poems whose groups are `columns`."""
+        return self.ratio(columns, values, None, kind)
+
+    def ratio(
+        self,
+        columns: NDArray[np.intp],
+        values: ArrayLike,
+        by: ArrayLike | None,
+        kind: "Kind",
+    ) -> "Sampled":
+        """The sum of `values` over the sum of `by` (or over the count)."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return self.sampled(self.sums(columns, values) / self.sums(columns, by), kind)
+
+    @cached_property
+    def nothing(self) -> "Sampled":
+        """A metric without a value on any row."""
+        return self.sampled(np.full(len(self.weights), np.nan), "mean")
+
+    def sampled(self, rows: Floats, kind: "Kind", *, lacking: str = "") -> "Sampled":
+        """A metric that was computed on every row of the weights; (1 + B + G,)."""
+        end = 1 + len(self.resampled)
+        return Sampled(float(rows[0]), rows[1:end], rows[end:], kind, lacking=lacking)
+
+
+Kind = Literal["auroc", "share", "skill", "correlation", "mean", "quantile"]
+"""What an interval must know of a metric: an area under a ROC curve; another number from 0 to 1;
+one below 1; one from -1 to 1; one without bounds that matter, as all differences; one that changes
+by leaps as groups come and go, so that leaving one out tells nothing."""
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """A metric's value, and its value on each resample; NaN where it has none there.
+    """A metric's value, and its values on the rows of one matrix of weights.
 
     Attributes:
-        uncovered: why percentiles of the resamples are no interval, where they are none.
+        resampled: on each resample; NaN where it has none there; (B,).
+        left_out: without each of the groups; (G,).
+        uncovered: why nothing that the resamples tell is an interval, where it is none.
+        lacking: what is the matter with a resample that has no value.
+        parts, of_parts: other metrics, and how this one follows from their values; it must rise
+            or fall with each of them throughout.
     """
 
     value: float
     resampled: Floats
+    left_out: Floats
+    kind: Kind
     uncovered: str = ""
+    lacking: str = ""
+    parts: tuple["Sampled", ...] = ()
+    of_parts: Callable[..., Any] | None = None
+
+    @classmethod
+    def without(cls, reason: str, kind: Kind = "mean") -> "Sampled":
+        """No value at all."""
+        nothing = np.full(0, np.nan)
+        return cls(math.nan, nothing, nothing, kind, reason)
 
     def estimate(self, n: int, n_groups: int, n_unscored: int = 0, note: str = "") -> Estimate:
         """With the 95 % interval; `note` says what limits the number, if anything does."""
         low, high, reason = (
-            (None, None, self.uncovered) if self.uncovered else interval(self.resampled, n_groups)
+            (None, None, self.uncovered) if self.uncovered else interval(self, n_groups)
         )
         told = "; ".join(part for part in (note, reason) if part)
-        return Estimate(self.value, low, high, n, n_unscored, told or None)
+        return Estimate(finite_or_none(self.value), low, high, n, n_unscored, told or None)
+
+    @classmethod
+    def combined(
+        cls, function: Callable[..., Any], *parts: "Sampled", kind: Kind = "mean"
+    ) -> "Sampled":
+        """What a function makes of metrics that were computed on the same draws."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return cls(
+                float(function(*(part.value for part in parts))),
+                np.asarray(function(*(part.resampled for part in parts)), np.float64),
+                np.asarray(function(*(part.left_out for part in parts)), np.float64),
+                kind,
+                next((part.uncovered for part in parts if part.uncovered), ""),
+                next((part.lacking for part in parts if part.lacking), ""),
+            )
 
     @classmethod
     def mean(cls, several: Sequence["Sampled"]) -> "Sampled":
         """Their mean, paired by resample: all were computed on the same draws."""
-        return cls(
-            float(np.mean([s.value for s in several])),
-            np.mean([s.resampled for s in several], axis=0),
-            next((s.uncovered for s in several if s.uncovered), ""),
-        )
+        return cls.combined(lambda *v: sum(v) / len(v), *several, kind=several[0].kind)
 
     @classmethod
     def pooled(cls, several: Sequence["Sampled"]) -> "Sampled":
-        """Their mean, with the resamples of all: each was computed on draws of its own."""
+        """Their mean, with the resamples of all: each was computed on draws of its own.
+
+        The left-out groups of all make the mean of the jackknife's variances, since what
+        differs among the parts is how the same poems were drawn.
+        """
+        value = float(np.mean([s.value for s in several]))
+        shrunk = [(s.left_out - s.value) / math.sqrt(len(several)) for s in several]
         return cls(
-            float(np.mean([s.value for s in several])),
+            value,
             np.concatenate([s.resampled for s in several]),
+            value + np.concatenate(shrunk),
+            several[0].kind,
             next((s.uncovered for s in several if s.uncovered), ""),
         )
 
     def minus(self, other: "Sampled") -> "Sampled":
         """The paired difference: both were computed on the same draws."""
-        return Sampled(
-            self.value - other.value,
-            self.resampled - other.resampled,
-            self.uncovered or other.uncovered,
-        )
+        return Sampled.combined(operator.sub, self, other)
+
+    @property
+    def standard_error(self) -> float:
+        """By the jackknife over groups; a group without poems of the metric changes nothing."""
+        size = len(self.left_out)
+        changes = self.left_out - self.value
+        return math.sqrt((size - 1) / size * float((changes**2).sum())) if size else math.nan
 
 
-def interval(resampled: Floats, n_groups: int) -> tuple[float | None, float | None, str]:
-    """Ends of the 95 % percentile interval, or None and the reason.
+# --- intervals ----------------------------------------------------------------------
 
-    The percentiles are widened for few groups by Student's t, since the plain
-    ones are too narrow by sqrt((G - 1) / G) and more (Hesterberg, 2015, section
-    on the expanded percentile interval).
+INTERVAL = "95 %, Student's t by the jackknife over"
+"""How the intervals of a metrics file were made; of what, the file says."""
+MOST_UNDEFINED = 0.01
+"""Share of the resamples. An interval from the others is one given that the metric is defined:
+of one success among 28, rank correlations with anything left 0 out in 65 % of simulations."""
+
+Ends = tuple[float | None, float | None, str]
+"""Low and high end, or None; and what there is to say."""
+
+
+def interval(sampled: Sampled, n_groups: int) -> Ends:
+    """Ends of the 95 % interval, or None and the reason.
+
+    By the jackknife's standard error and Student's t, a metric from 0 to 1 on the logit scale; at
+    0 or 1 the exact interval of a share of the groups, or that of an AUROC by Newcombe.
+    `bench/metrics.py` shows what they hold.
+
+    Args:
+        n_groups: G, of the class that has fewer.
     """
-    from scipy.special import ndtr, stdtrit
-
-    finite = resampled[np.isfinite(resampled)]
+    value, is_bounded = sampled.value, sampled.kind in ("auroc", "share")
+    if not math.isfinite(value):
+        return None, None, sampled.lacking
     if n_groups < 2:
         return None, None, f"no interval from {n_groups} group{'s' if n_groups != 1 else ''}"
-    if len(finite) < len(resampled) / 2:
-        return None, None, "no interval: most resamples lack a class"
-    if np.ptp(finite) < 1e-12 * max(1.0, float(np.abs(finite).max())):
-        return None, None, "no interval: every resample gives the same value"
-    tail = float(ndtr(-math.sqrt(n_groups / (n_groups - 1)) * stdtrit(n_groups - 1, 0.975)))
+    if is_bounded and not sampled.of_parts and not TINY < value < 1 - TINY:
+        return _at_an_end(sampled.kind, value > 0.5, n_groups)
+    if reason := _undefined(sampled):
+        return None, None, reason
+    if sampled.kind == "quantile":
+        return _percentiles(sampled.resampled, n_groups)
+    if sampled.of_parts:
+        return _from_parts(sampled, n_groups)
+    error = sampled.standard_error
+    if error < TINY * max(1.0, abs(value)):
+        return None, None, SAME_VALUE
+    width = student(_degrees_of_freedom(sampled, n_groups)) * error
+    if is_bounded:
+        return *_on_logits(value, width), ""
+    if sampled.kind == "skill":
+        low, high = (1 - (1 - value) * math.exp(d / (1 - value)) for d in (width, -width))
+        return low, high, ""
+    if sampled.kind == "correlation":
+        return *_on_fishers_z(value, width), ""
+    return value - width, value + width, ""
+
+
+def _undefined(sampled: Sampled) -> str:
+    """Why too many resamples have no value, or an empty string."""
+    lacks_value = ~np.isfinite(sampled.resampled)
+    why = sampled.lacking or "a class is missing"
+    if lacks_value.mean() > MOST_UNDEFINED:
+        return f"no interval: in {int(lacks_value.sum()):,} of {len(lacks_value):,} resamples {why}"
+    if not np.isfinite(sampled.left_out).all():
+        return f"no interval: without one of the groups {why}"
+    return ""
+
+
+TINY = 1e-12
+SAME_VALUE = "no interval: every resample gives the same value"
+
+
+def student(degrees_of_freedom: float) -> float:
+    """The 97.5 % point of Student's t."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees_of_freedom, 0.975))
+
+
+def _degrees_of_freedom(sampled: Sampled, n_groups: int) -> float:
+    """G - 1, and fewer where few groups carry the variance.
+
+    By Satterthwaite's rule from how unequal the groups' squared changes are; of normal changes
+    it gives G.
+    """
+    squares = (sampled.left_out - sampled.value) ** 2
+    mean_square = float(squares.sum()) ** 2 / len(squares)
+    unequal = float((squares**2).sum()) - mean_square
+    if unequal <= TINY * mean_square:
+        return n_groups - 1
+    return min(n_groups - 1.0, max(1.0, 2 * mean_square * len(squares) / unequal))
+
+
+def _on_logits(value: float, width: float) -> tuple[float, float]:
+    """value ± width by the delta method on the logit scale."""
+    middle, half = math.log(value / (1 - value)), width / (value * (1 - value))
+    low, high = (0.5 + 0.5 * math.tanh((middle + d) / 2) for d in (-half, half))
+    return low, high
+
+
+def _on_fishers_z(value: float, width: float) -> tuple[float, float]:
+    """The same for a number from -1 to 1, where z = artanh."""
+    if abs(value) > 1 - TINY:
+        return max(-1.0, value - width), min(1.0, value + width)
+    middle, half = math.atanh(value), width / (1 - value**2)
+    return math.tanh(middle - half), math.tanh(middle + half)
+
+
+def _from_parts(sampled: Sampled, n_groups: int) -> Ends:
+    """The deviations that the ends of the parts' intervals cause, squared and added.
+
+    With the jackknife's correlations (Zou, 2007: MOVER). It keeps each part's skewness, and knows
+    of a part that stands at 0 or 1 that it varies.
+    """
+    function, values = sampled.of_parts, [part.value for part in sampled.parts]
+    assert function is not None
+    reached = []
+    for index, part in enumerate(sampled.parts):
+        low, high, reason = interval(part, n_groups)
+        if low is None and reason != SAME_VALUE:
+            return None, None, reason
+        ends = (low, high) if low is not None else (part.value, part.value)
+        reached.append([function(*values[:index], e, *values[index + 1 :]) for e in ends])
+    # Whether the metric rises with a part, or falls.
+    signs = np.array([1.0 if high >= low else -1.0 for low, high in reached])
+    correlations = _correlations(sampled.parts) * np.outer(signs, signs)
+    below = sampled.value - np.min(reached, axis=1)
+    above = np.max(reached, axis=1) - sampled.value
+    # Rounding may leave less than nothing of parts that move as one.
+    low, high = (math.sqrt(max(0.0, float(d @ correlations @ d))) for d in (below, above))
+    if low + high < TINY:
+        return None, None, SAME_VALUE
+    return sampled.value - low, sampled.value + high, ""
+
+
+def _correlations(parts: Sequence[Sampled]) -> Floats:
+    """Of the parts as the jackknife moves them; 0 for one that it does not move."""
+    changes = np.stack([part.left_out - part.value for part in parts])
+    sizes = np.sqrt((changes**2).sum(axis=1))
+    scaled = changes / np.where(sizes > TINY, sizes, np.inf)[:, None]
+    found = np.asarray(scaled @ scaled.T, np.float64)
+    np.fill_diagonal(found, 1.0)
+    return found
+
+
+def _percentiles(resampled: Floats, n_groups: int) -> Ends:
+    """Of the resamples, widened for few groups.
+
+    The plain ones are too narrow by sqrt((G - 1) / G) and more (Hesterberg, 2015, section on the
+    expanded percentile interval).
+    """
+    from scipy.special import ndtr
+
+    finite = resampled[np.isfinite(resampled)]
+    if np.ptp(finite) < TINY * max(1.0, float(np.abs(finite).max())):
+        return None, None, SAME_VALUE
+    tail = float(ndtr(-math.sqrt(n_groups / (n_groups - 1)) * student(n_groups - 1)))
     low, high = np.quantile(finite, [tail, 1 - tail])
     return float(low), float(high), ""
+
+
+def _at_an_end(kind: Kind, is_one: bool, n_groups: int) -> Ends:
+    if kind == "auroc":
+        low = newcombe(n_groups, n_groups)
+        told = f"at the end of the scale, by Newcombe for {n_groups} groups a class"
+        return (low, 1.0, told) if is_one else (0.0, 1 - low, told)
+    told = f"at the end of the scale, by Clopper and Pearson for {n_groups} groups"
+    return *clopper_pearson(n_groups if is_one else 0, n_groups), told
+
+
+def newcombe(n_human: int, n_llm: int) -> float:
+    """The lower end of the 95 % interval of an AUROC of 1 (Newcombe, 2006, method 5).
+
+    Where 1 lies 1.96 standard errors above; the variance is Hanley and McNeil's with the sizes
+    of both classes replaced by their mean in the terms for pairs of pairs.
+    """
+    low, high = 0.0, 1.0
+    z = 1.959963984540054
+    pairs = (n_human + n_llm) / 2 - 1
+    for _ in range(60):
+        area = (low + high) / 2
+        inside = 1 + pairs * ((1 - area) / (2 - area) + area / (1 + area))
+        error = math.sqrt(area * (1 - area) * inside / (n_human * n_llm))
+        low, high = (area, high) if 1 - area > z * error else (low, area)
+    return (low + high) / 2
 
 
 def simultaneous(differences: Sequence[Sampled], n_groups: int) -> list[tuple[float, float] | None]:
     """95 % intervals that hold for all of a family of paired differences at once.
 
     By the distribution of the largest studentised deviation over the family, on the same
-    resamples (max-T; Romano and Wolf, 2005). None for a difference that varies in no resample
-    or is not defined on one.
+    resamples (max-T; Romano and Wolf, 2005), widened for few groups by Student's t as a single
+    interval is. None for a difference that has no interval of its own.
     """
-    if not differences or n_groups < 2:
-        return [None] * len(differences)
-    resampled = np.stack([d.resampled for d in differences])
-    values = np.array([d.value for d in differences])
-    spread = resampled.std(axis=1, ddof=1) * math.sqrt(n_groups / (n_groups - 1))
-    usable = np.isfinite(spread) & (spread > 1e-12)
+    usable = np.array([interval(d, n_groups)[0] is not None for d in differences], np.bool_)
+    found: list[tuple[float, float] | None] = [None] * len(differences)
     if not usable.any():
-        return [None] * len(differences)
-    deviations = np.abs(resampled[usable] - values[usable, None]) / spread[usable, None]
-    width = spread * float(np.quantile(deviations.max(axis=0), 0.95))
-    return [
-        (float(value - w), float(value + w)) if fits else None
-        for value, w, fits in zip(values, width, usable, strict=True)
-    ]
+        return found
+    own = [d for d, fits in zip(differences, usable, strict=True) if fits]
+    resampled = np.stack([d.resampled for d in own])
+    values, errors = (
+        np.array(x) for x in zip(*((d.value, d.standard_error) for d in own), strict=True)
+    )
+    spread = np.nanstd(resampled, axis=1)
+    largest = np.nanmax(np.abs(resampled - values[:, None]) / spread[:, None], axis=0)
+    widths = errors * _widened(float(np.quantile(largest, 0.95)), n_groups)
+    for index, value, width in zip(np.flatnonzero(usable), values, widths, strict=True):
+        found[index] = float(value - width), float(value + width)
+    return found
+
+
+def _widened(deviation: float, n_groups: int) -> float:
+    """The deviation that Student's t exceeds as rarely as the normal one does this one."""
+    from scipy.special import ndtr, stdtrit
+
+    return -float(stdtrit(n_groups - 1, ndtr(-deviation)))
 
 
 def clopper_pearson(hits: int, n: int) -> tuple[float, float]:
@@ -261,9 +506,14 @@ def design_effect(correlation: float | None, clusters: NDArray[np.intp]) -> floa
 
 
 def mean_estimate(
-    values: Sequence[float | None], groups: Sequence[str], *, resamples: int, seed: int
+    values: Sequence[float | None],
+    groups: Sequence[str],
+    *,
+    resamples: int,
+    seed: int,
+    kind: Kind = "mean",
 ) -> Estimate:
-    """The mean of what was scored, with an interval by bootstrap over groups.
+    """The mean of what was scored, with an interval over groups.
 
     Args:
         values: one an item; None (or NaN) is unscored: counted, never a zero.
@@ -280,5 +530,5 @@ def mean_estimate(
     draws = Draws.of((group for _, group in scored), resamples, seed)
     columns = draws.columns(group for _, group in scored)
     numbers = [value for value, _ in scored]
-    sampled = Sampled(float(np.mean(numbers)), draws.sums(columns, numbers) / draws.sums(columns))
+    sampled = draws.mean(columns, numbers, kind)
     return sampled.estimate(len(scored), len(draws.groups), missing)

@@ -23,6 +23,7 @@ from pydantic import Field, ValidationError
 
 from shiyan.config import PARAMS_FILE, project_root, read_params
 from shiyan.errors import UserError
+from shiyan.hiding import SECRET_NAME
 from shiyan.jsonl import replacing
 from shiyan.records import Record
 
@@ -138,7 +139,8 @@ def current_experiment() -> Experiment:
     baseline = os.environ.get("DVC_EXP_BASELINE_REV") if name else None
     params = ""
     if PARAMS_FILE.exists():
-        params = PARAMS_FILE.read_text(encoding="utf-8", errors="replace")
+        # A stage that refuses an address with a key in it is noted as well.
+        params = without_secrets(PARAMS_FILE.read_text(encoding="utf-8", errors="replace"))
     return Experiment(name, baseline or _head(), params)
 
 
@@ -222,7 +224,12 @@ def pending_notes() -> list[tuple[Path, StageNote]]:
 
 
 def without_secrets(text: str) -> str:
-    """The text without user:password of an address and without anything like an API key."""
+    """The text without user:password of an address and without anything like an API key.
+
+    Halves of characters, as names of files may hold them, become escapes: a note is UTF-8.
+    """
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     text = re.sub(r"(\w+://)[^\s/@]+@", r"\1***@", text)
     text = re.sub(r"(?i)\b(bearer\s+)\S+", r"\1***", text)
+    text = re.sub(rf"(?i)([?&](?:{SECRET_NAME})=)[^&#\s\"']*", r"\1***", text)
     return re.sub(r"\b(sk|hf|ghp)[-_][\w-]{12,}", r"\1-***", text)

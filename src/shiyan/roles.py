@@ -3,8 +3,8 @@
 params.yaml holds the models that a role names and no others. Under `models_of`, by
 section, stands what decides a reply or a score, and a stage depends on its own
 section's alone; under `servers` stands how a model is reached and what it costs, on
-which no stage depends; under `families` whose the readers and judges are, which
-decides what is said of their favour. `shiyan.selection` writes the three,
+which no stage depends; under `families` whose the readers and judges are, which is
+all that judging asks of a reader. `shiyan.selection` writes the three,
 `shiyan.config` joins them.
 """
 
@@ -33,11 +33,10 @@ DERIVED = ("models_of", "servers", "families")
 
 SERVING: Mapping[str, frozenset[str]] = {
     # The sha256 says which file it is, whatever the road.
-    "local": frozenset({"family", "path", "bytes", "repository", "revision", "wheels"}),
-    "hub": frozenset({"family"}),
+    "local": frozenset({"path", "bytes", "repository", "revision", "wheels"}),
+    "hub": frozenset(),
     "api": frozenset(
         {
-            "family",
             "key_variable",
             "price_per_million_prompt",
             "price_per_million_completion",

@@ -16,9 +16,10 @@ import numpy as np
 
 from shiyan.ci.check import LINES_OF_A_SHI, SCORES, Checker
 from shiyan.ci.form import Catalogue
+from shiyan.correlation import permutation_p, spearman
 from shiyan.families import family_lacking, family_of
 from shiyan.jsonl import replacing
-from shiyan.metrics import Draws, Estimate, Floats, Sampled, interval
+from shiyan.metrics import INTERVAL, Draws, Estimate, Sampled
 from shiyan.records import CiCheck, Poem, Reply
 
 C = TypeVar("C", Poem, Reply)
@@ -124,9 +125,7 @@ class Evaluation:
             return None
         numbers = [number for number, _ in scored]
         columns = self.draws.columns(group for _, group in scored)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            resampled = self.draws.sums(columns, numbers) / self.draws.sums(columns)
-        mean = Sampled(float(np.mean(numbers)), resampled)
+        mean = self.draws.mean(columns, numbers, "share")
         return mean, len(scored), len({group for _, group in scored})
 
     def mean(self, rows: Sequence[Row], value: Value) -> dict[str, Any]:
@@ -144,10 +143,7 @@ class Evaluation:
         numbers, groups = [number for number, _ in known], [group for _, group in known]
         estimate = Estimate(None, None, None, 0, len(rows), "nothing was scored")
         if known:
-            columns = self.draws.columns(groups)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                resampled = self.draws.sums(columns, numbers) / self.draws.sums(columns)
-            sampled = Sampled(float(np.mean(numbers)), resampled)
+            sampled = self.draws.mean(self.draws.columns(groups), numbers, "share")
             unscored = len(rows) + len(missing) - len(known)
             estimate = sampled.estimate(len(known), len(set(groups)), unscored)
         return estimate.as_dict()
@@ -160,10 +156,8 @@ class Evaluation:
         columns = self.draws.columns(row.family for row in kept)
         fits = [getattr(row.check, fit) for row in kept]
         wanted = [getattr(row.check, of) for row in kept]
-        with np.errstate(invalid="ignore", divide="ignore"):
-            resampled = self.draws.sums(columns, fits) / self.draws.sums(columns, wanted)
+        sampled = self.draws.ratio(columns, fits, wanted, "share")
         groups = len({row.family for row in kept})
-        sampled = Sampled(sum(fits) / sum(wanted), resampled)
         return sampled.estimate(len(kept), groups, len(rows) - len(kept)).as_dict()
 
     def difference(
@@ -243,7 +237,7 @@ class Evaluation:
     def correlation(self, sources: Sequence[Sequence[Row]], name: str) -> dict[str, Any]:
         """Spearman's rho of a cipai's standard length and its accuracy, averaged over sources.
 
-        The interval is by bootstrap over cipai; the paper's section 3.1 has rho = -0.36.
+        The interval is over cipai, p by permutation; the paper's section 3.1 has rho = -0.36.
         """
         by_cipai: dict[str, list[list[float]]] = {}
         for index, rows in enumerate(sources):
@@ -266,13 +260,10 @@ class Evaluation:
         if np.ptp(accuracy) == 0 or np.ptp(length) == 0:
             reason = "every cipai has the same accuracy or length"
             return Estimate(None, None, None, n, 0, reason).as_dict()
-        from scipy.stats import spearmanr
-
-        rho, p_value = spearmanr(length, accuracy)
-        picks = np.random.default_rng(self.seed).integers(0, n, (self.resamples, n))
-        low, high, reason = interval(rank_correlations(length[picks], accuracy[picks]), n)
-        estimate = Estimate(float(rho), low, high, n, 0, reason or None)
-        return estimate.as_dict() | {"p_value": float(p_value)}
+        draws = Draws.of(by_cipai, self.resamples, self.seed)
+        rho = spearman(length, accuracy, draws.columns(by_cipai), draws)
+        p_value = permutation_p(length, accuracy, self.resamples, self.seed)
+        return rho.estimate(n, n).as_dict() | {"p_value": p_value}
 
     def standard_length(self, cipai: str) -> int:
         """Characters of the standard form; 0 where nobody knows the name."""
@@ -358,7 +349,7 @@ class Evaluation:
             "tonal_definite": "of characters with one reading at 平 or 仄 positions, in ci that "
             "keep a form",
             "chance": CHANCE,
-            "interval": "95 %, percentile bootstrap over groups, widened for few groups",
+            "interval": INTERVAL + " groups",
             "resamples": self.resamples,
             "seed": self.seed,
         }
@@ -412,17 +403,6 @@ def unknown_names(rows: Iterable[Row], catalogue: Catalogue) -> str | None:
         f"{names.total()} ci are unscored, for their {len(names)} cipai are not known: {some}"
         f"{' …' if len(names) > 8 else ''}; eval_ci.extra_forms takes forms of your own"
     )
-
-
-def rank_correlations(x: Floats, y: Floats) -> Floats:
-    """Spearman's rho of each row of x with the same row of y; NaN where one is constant."""
-    from scipy.stats import rankdata
-
-    a, b = rankdata(x, axis=1), rankdata(y, axis=1)
-    a, b = a - a.mean(1, keepdims=True), b - b.mean(1, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rho = (a * b).sum(1) / np.sqrt((a**2).sum(1) * (b**2).sum(1))
-    return np.asarray(rho, np.float64)
 
 
 def is_shi(check: CiCheck) -> bool:

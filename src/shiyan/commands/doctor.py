@@ -7,6 +7,7 @@ ends runs in MLflow whose process is gone.
 
 import argparse
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 from shiyan.config import (
     AllParams,
     ApiModelParams,
+    PathsParams,
     SongciParams,
     TrackParams,
     load_params,
@@ -29,7 +31,7 @@ from shiyan.config import (
 )
 from shiyan.errors import UserError
 from shiyan.jsonl import replacing
-from shiyan.lockfile import LOCK_FILE, read_yaml
+from shiyan.lockfile import LOCK_FILE, outs_of_other_runs, read_yaml
 
 if TYPE_CHECKING:
     from shiyan.database import Look
@@ -65,7 +67,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    looks = [params, place, disk, fonts, corpus, models, orphans, workspaces, dvc_files, runs]
+    looks = [params, place, disk, fonts, corpus, models, requests]
+    looks += [orphans, workspaces, dvc_files, runs]
     if arguments.cache:
         looks.append(cache)
     worst = 0
@@ -195,7 +198,7 @@ def models() -> Iterator[Finding]:
     for name in dict.fromkeys(name for _, name in params.roles()):
         model = params.used_models[name]
         if isinstance(model, ApiModelParams):
-            yield Finding(f"model {name}", f"is asked at {model.base_url}")
+            yield address_of(name, model)
             continue
         path = found(name, model)
         if path is None or not path.exists():
@@ -206,12 +209,42 @@ def models() -> Iterator[Finding]:
             yield Finding(f"model {name}", str(path))
 
 
+def address_of(name: str, model: ApiModelParams) -> Finding:
+    from shiyan.chat import check_address
+
+    try:
+        check_address(name, model.base_url)
+    except UserError as error:
+        return Finding(f"model {name}", str(error), "write another base_url in conf/model/")
+    return Finding(f"model {name}", f"is asked at {model.base_url}")
+
+
 def readable_params() -> AllParams | None:
     try:
         return validated("", AllParams, read_params(), "params.yaml")
     except UserError:
         # `params` has told of it.
         return None
+
+
+def requests() -> Iterator[Finding]:
+    """Requests that failed: DVC takes their stage for done and would never ask again."""
+    from shiyan import lost
+    from shiyan.report import documents
+
+    paths = load_params("paths", PathsParams)
+    files = {
+        "generate": paths.generate_metrics,
+        "judge": paths.judge_metrics,
+        "zero_shot_score": paths.zero_shot_metrics,
+    }
+    read = {stage: documents.metrics_of(path) for stage, path in files.items()}
+    found = {stage: document for stage, document in read.items() if document is not None}
+    failed = list(lost.told_in(found))
+    for stage, told in failed:
+        yield Finding("requests", told, f"`dvc repro -f {stage}`")
+    if not failed:
+        yield Finding("requests", "no result is missing because a request failed")
 
 
 # --- what runs left behind ----------------------------------------------------------------
@@ -412,6 +445,30 @@ def cache() -> Iterator[Finding]:
             )
     if not n_damaged:
         yield Finding("cache", f"all {len(objects)} files are what their names say")
+    yield from kept_work()
+    for out in outs_of_other_runs():
+        yield Finding(
+            "results",
+            f"{out} is not what dvc.lock says: it was changed, or made by another run",
+            f"`rm {shlex.quote(out)} && dvc checkout` brings back what the lock names",
+        )
+
+
+def kept_work() -> Iterator[Finding]:
+    """Entries of the work cache that are not what was written."""
+    from shiyan.work import WorkCache
+
+    kept = WorkCache()
+    damaged = list(kept.damaged())
+    for path in damaged:
+        yield Finding(
+            "work",
+            f"{path} is damaged: its content is not what its sum says",
+            "`shiyan doctor --cache --mend` moves it away, and the next run does its work again",
+            partial(kept.set_aside, path),
+        )
+    if not damaged:
+        yield Finding("work", "no entry of the work cache is damaged")
 
 
 def file_md5(path: Path) -> str:

@@ -121,6 +121,7 @@ def _of_author(
 
 def run_import(arguments: argparse.Namespace) -> int:
     from shiyan.collection.tables import read_table
+    from shiyan.models import locked
 
     rater = arguments.rater = arguments.rater.strip()
     if not rater:
@@ -141,8 +142,11 @@ def run_import(arguments: argparse.Namespace) -> int:
     check_shown(rows, key, _poems(paths))
     shown = shown_items(rows, key)
     rated = {rating.item_id for rating in ratings}
-    kept = _earlier(arguments.out, rater, shown if arguments.replace else rated, arguments.replace)
-    write_records(arguments.out, [*kept, *ratings])
+    anew = shown if arguments.replace else rated
+    # Another import may write the file meanwhile, and its rater would be lost.
+    with locked(arguments.out):
+        kept = _earlier(arguments.out, rater, anew, arguments.replace)
+        write_records(arguments.out, [*kept, *ratings])
     _tell(arguments, len(ratings), progress)
     return 1 if progress.missing or progress.untouched else 0
 

@@ -222,8 +222,12 @@ def reading_for(arguments: argparse.Namespace) -> "Reading":
 
 
 def work_cache() -> WorkCache:
-    """The project's, or outside a project one beside the models."""
-    return WorkCache() if PARAMS_FILE.exists() else WorkCache(cache_folder() / "work")
+    """The project's, or outside a project one beside the models.
+
+    Scores are printed also where nothing can be written.
+    """
+    root = None if PARAMS_FILE.exists() else cache_folder() / "work"
+    return WorkCache(root, must_keep=False)
 
 
 # --- output --------------------------------------------------------------------------------

@@ -6,14 +6,16 @@ random generator; a paraphrase is an LLM's. What needs no imitated poem is also 
 the human poems of the same groups: an attack that moves both classes alike hides nobody.
 """
 
+import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
+from shiyan import lost
 from shiyan import poem as parser
-from shiyan.chat import AnyModelParams, Budget, Chat, ChatReply, ChatRequest, Message
+from shiyan.chat import AnyModelParams, Budget, Chat, ChatFailure, ChatReply, ChatRequest, Message
 from shiyan.chinese import simplified, traditional
 from shiyan.config import AttackName, AttackParams
 from shiyan.records import Assignment, AttackedPoem, Poem
@@ -244,6 +246,10 @@ def paraphrased(
     at_once = params.requests_at_once
     with Chat(name, models[name], cache=cache, at_once=at_once, budget=budget) as chat:
         outcomes = dict(chat.ask_all(list(requests.values()), "paraphrases"))
+    failed = (outcome.kind for outcome in outcomes.values() if isinstance(outcome, ChatFailure))
+    # Two stages ask for paraphrases; the later one finds them kept.
+    stage = os.environ.get("DVC_STAGE", "zero_shot_score")
+    lost.tell(stage, lost.counted(len(outcomes), failed))
     return {poem_id: _body(outcomes[request]) for poem_id, request in requests.items()}
 
 

@@ -238,9 +238,9 @@ def checkpoint_folder(params: HubEncoderParams) -> tuple[Path, str]:
         kind="hub",
         repository=params.repository,
         revision=params.revision,
+        allow_moving_revision=params.allow_moving_revision,
         family="encoder",
         weights_only_bin=True,
-        allow_moving_revision=params.allow_moving_revision,
     )
     try:
         model = folder_model("train_roberta.encoder", source)

@@ -45,6 +45,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from shiyan import poem as parser
 from shiyan.answers import split_thinking
@@ -149,9 +150,9 @@ class _Draft:
     def last(self) -> int | None:
         return next((i for i in range(len(self.lines) - 1, -1, -1) if self.lines[i].strip()), None)
 
-    def count(self) -> int:
-        """How many lines have anything in them."""
-        return sum(bool(line.strip()) for line in self.lines)
+    def count(self, most: int = 2) -> int:
+        """How many lines have anything in them, counted up to `most`."""
+        return sum(1 for _ in islice(filter(str.strip, self.lines), most))
 
 
 def clean(reply: str, asked: Asked, finish_reason: str | None = None) -> Cleaned:
@@ -307,10 +308,11 @@ def _head_rule(draft: _Draft, line: str) -> str | None:
 
 def _is_lone_name(lines: list[str], line: str) -> bool:
     """苏轼 alone under a ci's title, where the verse has marks."""
+    if not 2 <= len(line) <= 4 or len(parser.characters(line)) != len(line):
+        return False
     rest = [other for other in lines if other and other != line]
     ended = sum(other[-1] in f"{_END}，,、" for other in rest)
-    is_name = 2 <= len(line) <= 4 and len(parser.characters(line)) == len(line)
-    return is_name and len(rest) >= 2 and ended >= 0.8 * len(rest)
+    return len(rest) >= 2 and ended >= 0.8 * len(rest)
 
 
 def _is_echo(line: str, asked: Asked) -> bool:

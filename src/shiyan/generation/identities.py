@@ -16,11 +16,11 @@ def identities(
     """What stands behind each name that a poem bears, in the order of the names.
 
     No price, address of a key or limit is part of it, so that a change of one reruns
-    nothing. A generator of finished replies is the model of conf/model/ by its name, if there
-    is one; else nothing is known of it.
+    nothing. A generator of finished replies is the model of that name in generate.models, if
+    there is one; else nothing is known of it.
 
     Args:
-        models: of conf/model/, by name; others are not known.
+        models: those of generate.models, by name.
         asked: names of the models that were asked in this run.
 
     Raises:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
+from shiyan import lost
 from shiyan import poem as parser
 from shiyan.config import LocalModelParams
 from shiyan.generation.generate import Written
 from shiyan.generation.run import Generated, Work
 from shiyan.generation.understand import Reading
-from shiyan.metrics import mean_estimate
+from shiyan.metrics import Kind, mean_estimate
 from shiyan.records import Poem
 
 STRUCTURED = ("P6", "P7", "P8")
@@ -29,9 +30,18 @@ def metrics(work: Work, made: Generated) -> dict[str, Any]:
         "without_poems": without_poems(made.written, work.params.prompts),
         "structure": structure(made.written, human, work.params.seed),
         "understandings": readings(made.readings, len(made.constructed)),
+        "requests": requests(work, made),
         "money": {"spent": work.budget.spent, "currency": work.budget.currency},
         "made": _signature(work),
     }
+
+
+def requests(work: Work, made: Generated) -> dict[str, Any]:
+    """What was asked live, and which failures are no answers."""
+    replies = [item.reply for item in made.readings]
+    if work.params.replies is None:
+        replies += [item.reply for item in made.written]
+    return lost.counted(len(replies), (reply.missing_reason for reply in replies))
 
 
 def _signature(work: Work) -> dict[str, Any]:
@@ -181,6 +191,7 @@ def _kept_counts(
         values = differences[unit]
         exact = [None if value is None else float(value == 0) for value in values]
         for name, numbers in ((f"{unit}_kept", exact), (f"{unit}_difference", values)):
-            estimate = mean_estimate(numbers, groups, resamples=RESAMPLES, seed=seed)
+            kind: Kind = "share" if name.endswith("_kept") else "mean"
+            estimate = mean_estimate(numbers, groups, resamples=RESAMPLES, seed=seed, kind=kind)
             cell[name] = estimate.as_dict()
     return cell

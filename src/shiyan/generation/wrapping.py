@@ -25,7 +25,7 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n`]*$", re.MULTILINE)
-_EMPHASIS = re.compile(r"(\*{1,3}|_{1,3}|~~|`)(?=\S)(.+?)(?<=\S)\1")
+_EMPHASIS = re.compile(r"(\*{1,3}|_{1,3}|~~|`)(?=\S)(.{1,200}?)(?<=\S)\1")
 _LOOSE_EMPHASIS = re.compile(r"^(?:\*{1,3}|_{1,3})|(?:\*{1,3}|_{1,3})$")
 _HEADING = re.compile(r"^#{1,6}\s*(?=\S)")
 _RULE = re.compile(r"^[-*_=—─~·•]{3,}$")
@@ -50,15 +50,15 @@ _BODY_HEADS = ("词", "词句", "句", "诗句", "原文", "正文", "内容", "
 
 def without_special_tokens(text: str, drop: Drop) -> str:
     """The text up to the first token that ends a turn; what follows is another turn."""
-    match = _SPECIAL.search(text)
-    if match is None:
-        return text
-    if not text[: match.start()].strip():
+    start = 0
+    for match in _SPECIAL.finditer(text):
+        if text[start : match.start()].strip():
+            drop(text[match.start() :])
+            return text[start : match.start()]
         # A token in front of everything opens the turn; the next one may end it.
         drop(match[0])
-        return without_special_tokens(text[match.end() :], drop)
-    drop(text[match.start() :])
-    return text[: match.start()]
+        start = match.end()
+    return text[start:]
 
 
 def without_html(text: str, drop: Drop) -> str:

@@ -27,12 +27,13 @@ from typing import Any
 
 import numpy as np
 
+from shiyan.correlation import spearman
 from shiyan.errors import UserError
 from shiyan.jsonl import replacing
-from shiyan.judging.agreement import ALL_THE_SAME, Floats, krippendorff_alpha, spearman
+from shiyan.judging.agreement import ALL_THE_SAME, krippendorff_alpha
 from shiyan.judging.prompts import BASELINE, FAILED_AGAIN
 from shiyan.judging.rubric import CI_QUALITY, Rubric
-from shiyan.metrics import Draws, Estimate, Sampled
+from shiyan.metrics import INTERVAL, Draws, Estimate, Floats, Sampled
 from shiyan.records import HumanRating, Judgment, Understanding
 
 AVERAGE = "Avg"
@@ -198,11 +199,9 @@ class Evaluation:
 
     def _sampled_mean(self, items: Sequence[str], values: Sequence[float] | Floats) -> Sampled:
         if not items:
-            return Sampled(float("nan"), np.full(len(self.draws.weights), np.nan))
+            return self.draws.nothing
         columns = self.draws.columns(self.readings[item].poem_id for item in items)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            resampled = self.draws.sums(columns, values) / self.draws.sums(columns)
-        return Sampled(float(np.mean(values)), resampled)
+        return self.draws.mean(columns, values)
 
     def estimate(self, found: Measured) -> dict[str, Any]:
         """With its interval over poems, as it stands in the metrics."""
@@ -238,8 +237,8 @@ class Evaluation:
             "made": {
                 "rubric": self.rubric.name,
                 "scale": f"{self.rubric.lowest:g}-{self.rubric.highest:g}",
-                "interval": "95 %, bootstrap over poems",
-                "resamples": len(self.draws.weights),
+                "interval": INTERVAL + " poems",
+                "resamples": len(self.draws.resampled),
                 "constructed": "the reading of another poem deserves 0 for 内容; no human rating",
                 **self.served_models(),
                 **made,
@@ -419,7 +418,7 @@ class Evaluation:
         common = set(pairs[0].items).intersection(*(pair.items for pair in pairs))
         shared = [pair.only(common) for pair in pairs]
         biases = [self._of_pair(pair, pair.judged - pair.reference) for pair in shared]
-        return [replace(bias, sampled=_absolute(bias.sampled)) for bias in biases]
+        return [replace(bias, sampled=Sampled.combined(np.abs, bias.sampled)) for bias in biases]
 
     def _of_pair(self, pair: Paired, values: Floats) -> Measured:
         return Measured(self._sampled_mean(pair.items, values), pair.items, pair.n_unscored)
@@ -491,9 +490,9 @@ class Evaluation:
             reason = "the error of P0 is 0 and cannot shrink"
             n, n_unscored = len(error.items), error.n_unscored
             return Estimate(None, None, None, n, n_unscored, reason).as_dict()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = 100 * (1 - error.sampled.resampled / baseline.sampled.resampled)
-        sampled = Sampled(100 * (1 - error.sampled.value / baseline.sampled.value), share)
+        sampled = Sampled.combined(
+            lambda own, of_p0: 100 * (1 - own / of_p0), error.sampled, baseline.sampled
+        )
         return self.estimate(replace(error, sampled=sampled, absence=NOT_BOTH))
 
     def between_prompts(self, source: str) -> dict[str, Any]:
@@ -711,10 +710,9 @@ def _is_whole(judgment: Judgment) -> bool:
 def _average(parts: Sequence[Measured]) -> Measured:
     """The mean over dimensions, which rests on no more items than the least of them."""
     least = min(parts, key=lambda part: len(part.items))
-    value = float(np.mean([part.sampled.value for part in parts]))
-    resampled = np.mean([part.sampled.resampled for part in parts], axis=0)
     absence = "nothing was scored on a dimension"
-    return replace(least, sampled=Sampled(value, resampled), absence=absence)
+    mean = Sampled.mean([part.sampled for part in parts])
+    return replace(least, sampled=mean, absence=absence)
 
 
 def _unsigned(bias: Mapping[str, Any]) -> dict[str, Any]:
@@ -725,10 +723,6 @@ def _unsigned(bias: Mapping[str, Any]) -> dict[str, Any]:
         ends["low"] = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
         ends["high"] = max(abs(low), abs(high))
     return {**bias, **ends}
-
-
-def _absolute(sampled: Sampled) -> Sampled:
-    return Sampled(abs(sampled.value), np.abs(sampled.resampled))
 
 
 def _named(cell: Cell) -> dict[str, Any]:

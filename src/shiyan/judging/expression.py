@@ -37,17 +37,23 @@ def normalised(reply: str) -> str:
 
 _LONG_FRACTION = re.compile(r"(?<=\d\.)(?P<kept>\d{20})\d+")
 _LONG_NUMBER = re.compile(r"(?<!\d)\d{41,}")
+_LONG_HAN = re.compile(r"(?<![零〇一二两三四五六七八九十百])[零〇一二两三四五六七八九十百]{41,}")
+_LONG_HAN_FRACTION = re.compile(
+    r"(?<=点)(?P<kept>[零〇一二三四五六七八九]{20})[零〇一二三四五六七八九]+"
+)
 _BLANKS = re.compile(r"(?<![^\S\n])(?P<kept>[^\S\n]{100})[^\S\n]+")
 
 
 def without_loops(text: str) -> str:
-    """The text with endless runs of digits, of blanks and of lines without a word cut short.
+    """The text with endless runs of digits, Han numerals, blanks and lines without a word cut.
 
     A judge that repeats one without end would otherwise take as long to read as the square
     of its length. A number cut so is far off every scale, as it was: never 0.
     """
     text = _LONG_FRACTION.sub(r"\g<kept>", text)
     text = _LONG_NUMBER.sub("9" * 40, text)
+    text = _LONG_HAN_FRACTION.sub(r"\g<kept>", text)
+    text = _LONG_HAN.sub("九" * 40, text)
     text = _BLANKS.sub(r"\g<kept>", text)
     lines = [line.rstrip() for line in text.split("\n")]
     runs = [(line, list(run)) for line, run in groupby(lines)]
@@ -272,10 +278,10 @@ def _scale(rubric: Rubric) -> re.Pattern[str]:
     total = rf"(?:满分|上限|总分|最高)\s*(?:为|是|:|：|=)?\s*{high}\s*分?"
     means = r"(?:表示|代表|意味着|指的?是|即为|=\s*[\u4e00-\u9fff])"
     # Stars beside a score are decoration, unless the scale itself has five.
-    stars = rf"[（(]?\s*{DIGITS}\s*/\s*{DIGITS}\s*(?:颗?星|stars?\b)\s*[)）]?"
+    stars = rf"(?:[（(]\s*)?{DIGITS}\s*/\s*{DIGITS}\s*(?:颗?星|stars?\b)\s*[)）]?"
     stars = stars if rubric.highest > 10 else r"(?!)"
     return re.compile(
-        rf"[（(\[【]?\s*{total}\s*[)）\]】]?"
+        rf"(?:[（(\[【]\s*)?{total}\s*[)）\]】]?"
         rf"|(?<!\d){low}{sign}{high}(?!\d)\s*分?"
         rf"|(?<!\d){high}\s*分制|百分制|十分制|五分制"
         rf"|(?<![\d.]){DIGITS}\s*分?\s*{means}[^，,。；;\n]*"

@@ -8,7 +8,6 @@ give a key twice, and that must be seen.
 import json
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Union
 
@@ -61,30 +60,47 @@ class _NotJsonError(Exception):
     """What stands here is no member, value or separator."""
 
 
+class _TooDeepError(_NotJsonError):
+    """More levels than any verdict has."""
+
+
+_MOST_READ = 20
+"""Times the length of a text that is read over in search of documents with bare quotation marks
+in them: each may fail only at its end, and then the next is looked for inside it."""
+
+
 def documents(text: str) -> Iterator[Document]:
     """Every outermost object or array in the text, in order."""
-    position = 0
+    position, to_read = 0, _MOST_READ * len(text)
     while (opening := re.compile(r"[{\[]").search(text, position)) is not None:
-        document = _document(text, opening.start())
+        document, n_read = _document(text, opening.start(), may_search=to_read > 0)
+        to_read -= n_read
         position = max(document.end, opening.end()) if document else opening.end()
         if document is not None and document.value:
             yield document
 
 
-def _document(text: str, start: int) -> Document | None:
-    """What begins here, if it can be read: also with bare quotation marks in its strings.
+def _document(text: str, start: int, may_search: bool) -> tuple[Document | None, int]:
+    """What begins here, if it can be read, and how many characters were searched for nothing.
 
-    Those are looked for only where nothing else helps, and never to the text's end: one
-    odd mark would take in all that follows.
+    Strings may hold bare quotation marks. Those are looked for only where nothing else helps,
+    and never to the text's end: one odd mark would take in all that follows.
     """
-    for has_bare_quotes in (False, True):
+    n_read = 0
+    for has_bare_quotes in (False, True) if may_search else (False,):
         reader = _Reader(text, start, has_bare_quotes)
-        with suppress(_NotJsonError):
+        try:
             value = reader.container()
+        except _TooDeepError:
+            break
+        except _NotJsonError:
+            pass
+        else:
             if not (has_bare_quotes and reader.cut):
                 repaired = _is_repaired(text[start : reader.at])
-                return Document(value, start, reader.at, repaired, reader.cut)
-    return None
+                return Document(value, start, reader.at, repaired, reader.cut), n_read
+        n_read = reader.at - start
+    return None, n_read
 
 
 def _is_repaired(text: str) -> bool:
@@ -108,7 +124,7 @@ class _Reader:
         self.at += 1
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise _NotJsonError
+            raise _TooDeepError
         found: JsonObject | list[Value] = JsonObject() if opening == "{" else []
         closing = "}" if opening == "{" else "]"
         while not self.cut:

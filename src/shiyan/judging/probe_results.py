@@ -6,7 +6,7 @@ from typing import Any
 
 from shiyan.config import ProbeName
 from shiyan.judging.probes import CONTENT, Probe
-from shiyan.metrics import mean_estimate
+from shiyan.metrics import Kind, mean_estimate
 from shiyan.records import Judgment
 
 Given = Mapping[str, float | None]
@@ -86,7 +86,10 @@ def _summary(rows: Sequence[Row], *, resamples: int, seed: int) -> dict[str, Any
         columns["passed"].append(None if passed is None else float(passed))
         columns["content_fall"].append(_fall(true, doctored, CONTENT))
         columns["mean_fall"].append(None if falls is None else fmean(falls.values()))
+    kinds: dict[str, Kind] = {"passed": "share"}
     return {
-        key: mean_estimate(values, poems, resamples=resamples, seed=seed).as_dict()
+        key: mean_estimate(
+            values, poems, resamples=resamples, seed=seed, kind=kinds.get(key, "mean")
+        ).as_dict()
         for key, values in columns.items()
     }

@@ -8,6 +8,7 @@ from enum import Enum
 from shiyan.errors import UserError
 from shiyan.judging.rubric import Rubric
 from shiyan.records import Persona, Poem, Understanding
+from shiyan.turns import without_control_tokens
 
 Texts = Mapping[str, str]
 """Pieces of a prompt set, as conf/prompt/ holds them."""
@@ -200,7 +201,6 @@ _MARK = re.compile(
     rf"|\[{_GAP}([/／]?){_GAP}({_THOUGHTS}){_GAP}\]",
     re.IGNORECASE,
 )
-_CONTROL = re.compile(r"[<＜‹][|｜]([^<>＜＞‹›|｜]{1,40})[|｜][>＞›]")
 
 
 def neutralised(text: str) -> str:
@@ -215,7 +215,7 @@ def neutralised(text: str) -> str:
         slash, name, rest = match.group(1, 2, 3) if match[2] else (*match.group(4, 5), "")
         return "‹" + re.sub(f"[{_UNSEEN}]", "", f"{slash}{name}{rest.rstrip()}") + "›"
 
-    return _CONTROL.sub(r"‹¦\1¦›", _MARK.sub(mark, text))
+    return without_control_tokens(_MARK.sub(mark, text))
 
 
 def filled(template: str, **values: str) -> str:

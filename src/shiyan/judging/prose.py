@@ -40,7 +40,7 @@ _NUMBERING = (
     r"|[\u2460-\u24ff\u2776-\u2793])"
 )
 _MARKS = re.compile(
-    rf"(?:[\s#>*\-+•·●◆■▪○◇☆★✦–—|{{<\"'“‘「『【《（(\[`_~✅📌]|{_NUMBERING}"
+    rf"(?:[^\S\n]|[#>*\-+•·●◆■▪○◇☆★✦–—|{{<\"'“‘「『【《（(\[`_~✅📌]|{_NUMBERING}"
     rf"|(?:(?:评分)?维度(?:\s*[一二三四五六七八]|\s*\d{{1,2}})?|dimension(?:\s*\d+)?)(?:\s*{_NUMBERED})?"
     r"|关于|对于|就|在|对|for\b)*+",
     re.I,
@@ -145,21 +145,23 @@ def section_blocks(text: str, rubric: Rubric, is_cut: bool) -> list[Block]:
         whole = of_section(rubric.names[0], text, rubric, is_cut)
         return [Block(0, [whole])] if whole.reading else []
     blocks = [Block(heads[0].start if heads else 0)]
+    # Of the last block; asking the block each time would take the square of its length.
+    scored: set[str] = set()
     first_begins_line = False
     for head, body in _sections(text, heads, rubric):
         if head.opens_final:
             blocks.append(Block(head.start, is_final=True))
+            scored = set()
         if head.dimension is None:
             continue
         mention = _merged(head.tight, of_section(head.dimension, body, rubric, is_cut))
-        scored = blocks[-1].readings()
-        is_first_again = set(scored) == {head.dimension} and (
-            first_begins_line or not head.begins_line
-        )
+        is_first_again = scored == {head.dimension} and (first_begins_line or not head.begins_line)
         if head.dimension in scored and mention.reading is not None and not is_first_again:
             blocks.append(Block(head.start, is_final=mention.rung == FINAL))
-        if mention.reading is not None and not blocks[-1].readings():
-            first_begins_line = head.begins_line
+            scored = set()
+        if mention.reading is not None:
+            first_begins_line = first_begins_line if scored else head.begins_line
+            scored.add(head.dimension)
         blocks[-1].mentions.append(mention)
     return blocks
 
@@ -361,7 +363,7 @@ _NOT_GIVEN = re.compile(
 )
 """Before a number that is not the score given: a condition, a deduction, a comparison."""
 _REASON_LABEL = re.compile(
-    r"^[\s*_`\-+•>#。，,；;]*(?:(?:评分|打分)?(?:理由|原因|评语|说明|解释|点评|依据)|reasons?|reasoning|"
+    r"^(?:[^\S\n]|[*_`\-+•>#。，,；;])*+(?:(?:评分|打分)?(?:理由|原因|评语|说明|解释|点评|依据)|reasons?|reasoning|"
     r"comments?|explanation|rationale)[*_`\s]*[:：][*_`\s]*",
     re.I | re.M,
 )

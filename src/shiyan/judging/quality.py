@@ -112,7 +112,7 @@ def _parsed(
     whole = [float(j.scores is not None and None not in j.scores.values()) for j in judgments]
     groups = [family_of(poem_of[j.item_id]) for j in judgments]
     reasons = Counter(j.unscored_reason for j in judgments if j.unscored_reason)
-    share = mean_estimate(whole, groups, resamples=resamples, seed=seed)
+    share = mean_estimate(whole, groups, resamples=resamples, seed=seed, kind="share")
     return share.as_dict() | {"unscored_reasons": dict(reasons.most_common())}
 
 

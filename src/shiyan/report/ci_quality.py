@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from shiyan.config import PathsParams
+from shiyan.correlation import spearman
 from shiyan.families import family_of
 from shiyan.jsonl import read_records
-from shiyan.judging.agreement import spearman
 from shiyan.judging.quality import ALL_JUDGES, mean_scores, rated_for_quality
 from shiyan.judging.rubric import CI_QUALITY
 from shiyan.metrics import Draws, Estimate

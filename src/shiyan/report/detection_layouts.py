@@ -41,11 +41,12 @@ def fact(title: str, *path: str) -> Column:
     """A text, a count, or a yes that stands beside the estimates."""
 
     def value(_: str, found: Found) -> Cell:
+        inner: Any = found
         for name in path:
-            found = found.get(name) or {}
-        if isinstance(found, bool):
-            return "yes" if found else ""
-        return found if isinstance(found, str | int | float) else None
+            inner = inner.get(name) if isinstance(inner, Mapping) else None
+        if isinstance(inner, bool):
+            return "yes" if inner else ""
+        return inner if isinstance(inner, str | int | float) else None
 
     return Column(title, value)
 

@@ -5,6 +5,7 @@ here needs a model: lengths, words and asked counts are read off the poems.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -278,7 +279,11 @@ def _is_of_emotion(subset: str) -> bool:
 
 def _share(hits: Sequence[bool], groups: Sequence[str]) -> Estimate:
     """Percent of hits, with its interval."""
-    return mean_estimate([100.0 * hit for hit in hits], groups, resamples=RESAMPLES, seed=SEED)
+    share = mean_estimate(
+        [float(hit) for hit in hits], groups, resamples=RESAMPLES, seed=SEED, kind="share"
+    )
+    value, low, high = (x and 100 * x for x in (share.value, share.low, share.high))
+    return replace(share, value=value, low=low, high=high)
 
 
 # --- asked counts -------------------------------------------------------------------
