@@ -24,11 +24,11 @@ def project(tmp_path) -> Path:
     """A project whose corpus is three ci of our own, to be written to twelve themes."""
     params = OmegaConf.load(ROOT / "params.yaml")
     params.generate.models = [MODEL]
-    params.models_of.generate = {MODEL: params.models_of.zero_shot_score[MODEL]}
     params.generate.prompts = ["direct"]
     params.generate.titles_per_cipai = 4
     params.generate.attempts = 1
     params.asking.generate.requests_at_once = 2
+    params.models_of.generate = params.models_of.zero_shot_score
     params.generate.sampling.max_tokens = 40
     params.generate.understanding.poems = 2
     params.generate.understanding.readers = [MODEL]
@@ -56,7 +56,7 @@ def stage(project: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "stages.generate"],
         cwd=project,
-        env=kept | {"PYTHONPATH": str(ROOT)},
+        env=kept | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
         stderr=subprocess.PIPE,
         encoding="utf-8",
     )

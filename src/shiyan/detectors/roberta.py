@@ -240,7 +240,6 @@ def checkpoint_folder(params: HubEncoderParams) -> tuple[Path, str]:
         revision=params.revision,
         family="encoder",
         weights_only_bin=True,
-        allow_moving_revision=params.allow_moving_revision,
     )
     try:
         model = folder_model("train_roberta.encoder", source)
