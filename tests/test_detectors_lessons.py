@@ -14,7 +14,7 @@ from shiyan.detectors import surface, trained
 from shiyan.detectors.attacks import attacked_poems
 from shiyan.detectors.evaluation.poems import evaluated_poems
 from shiyan.detectors.lessons import lessons_of, planned_trainings, train_lessons
-from shiyan.detectors.protocol import Protocol
+from shiyan.detectors.protocol import EVERYBODY, Protocol
 from shiyan.detectors.trained import train_detectors
 from shiyan.errors import UserError
 from shiyan.work import WorkCache
@@ -48,10 +48,15 @@ def learnt(poems, folder, **changes):
     return train_lessons(poems, halves(poems), params(**changes), {}, WorkCache(folder))
 
 
+def lessons_beside_the_whole_fold(poems):
+    lessons = Protocol.of(evaluated_poems(poems, halves(poems))).lessons
+    return {name: lesson for name, lesson in lessons.items() if name != EVERYBODY}
+
+
 def test_every_lessons_poems_are_scored_by_every_control(tmp_path):
     poems = pairs(8, prompts=("P1", "P2"), generators=("a", "b"))
     found = learnt(poems, tmp_path)
-    lessons = Protocol.of(evaluated_poems(poems, halves(poems))).lessons
+    lessons = lessons_beside_the_whole_fold(poems)
     assert {s.setting for s in found} == lessons.keys()
     for name, lesson in lessons.items():
         of_lesson = [s for s in found if s.setting == name]
@@ -76,7 +81,7 @@ def test_a_lesson_is_learnt_from_its_own_poems_alone(tmp_path, monkeypatch):
 
     monkeypatch.setattr(surface, "learner", watched)
     learnt(poems, tmp_path, controls=[])
-    lessons = Protocol.of(evaluated_poems(poems, halves(poems))).lessons
+    lessons = lessons_beside_the_whole_fold(poems)
     both = zip(learnt_from["fold 1"], learnt_from["fold 2"], strict=True)
     assert {one | other for one, other in both} == {
         frozenset(lesson.train) for lesson in lessons.values()
@@ -117,8 +122,18 @@ def test_scores_of_a_lesson_are_read_where_the_stage_left_no_others(tmp_path):
     poems = pairs(8)
     found = learnt(poems, tmp_path, controls=[])
     grid = evaluator_of(poems, (), found)
-    settings = grid.protocol.of_kind("in_domain")
+    settings = [s for s in grid.protocol.of_kind("in_domain") if s.lesson != EVERYBODY]
+    assert settings
     assert all(grid.cell("char_ngrams", setting) is not None for setting in settings)
+
+
+def test_lessons_and_the_whole_train_fold_stand_in_one_evaluation(tmp_path):
+    """Scores of the whole fold come once: it is no lesson beside itself."""
+    poems = pairs(8)
+    found = train_detectors(poems, halves(poems), params(), {}, WorkCache(tmp_path)).scores
+    found += learnt(poems, tmp_path)
+    grid = evaluator_of(poems, (), found)
+    assert grid.cell("char_ngrams", grid.main) is not None
 
 
 def test_the_whole_train_fold_is_learnt_from_at_one_temperature(tmp_path):
@@ -221,7 +236,7 @@ def test_controls_and_networks_learn_in_the_kinds_of_lessons_that_are_named(tmp_
     protocol = Protocol.of(evaluated_poems(poems, halves(poems)))
     assert lessons["char_ngrams"] == lessons_of(protocol, ["generator"]).keys() == {"a", "b"}
     in_domain = {setting.lesson for setting in protocol.of_kind("in_domain")}
-    assert lessons["roberta_from_scratch"] == in_domain > {"D1", "D2", "a"}
+    assert lessons["roberta_from_scratch"] == in_domain - {EVERYBODY} > {"D1", "D2", "a"}
     of_network = [s for s in found if s.detector == "roberta_from_scratch"]
     train = {s.setting: s for s in of_network if s.score is None}
     assert all(s.unscored_reason.startswith("folds: 1") for s in train.values())

@@ -24,8 +24,9 @@ from shiyan.work import WorkCache
 
 
 def lessons_of(protocol: Protocol, chosen: Collection[LessonChoice]) -> dict[str, Lesson]:
-    """The lessons that are chosen, by name."""
+    """The lessons that are chosen, by name; the whole train fold is learnt from anyway."""
     names = {setting.lesson for setting in protocol.settings if setting.kind in chosen}
+    names.discard(EVERYBODY)
     if "single_prompt" in chosen:
         names |= _of_single_prompts(protocol)
     return {name: lesson for name, lesson in protocol.lessons.items() if name in names}
