@@ -183,10 +183,9 @@ def test_models_that_are_missing_are_told_with_the_command(project):
 
 def test_an_address_with_a_key_in_it_is_told_without_the_key(project):
     params = OmegaConf.load("params.yaml")
-    params.models["qwen2.5-coder-0.5b"] = {
-        "kind": "api", "base_url": "https://api.example.org/v1?api-key=hush-hush", "model": "m",
-        "key_variable": None, "family": "f",
-    }  # fmt: skip
+    name = "qwen2.5-coder-0.5b"
+    params.models_of.judge[name] = {"kind": "api", "model": "m", "family": "f"}
+    params.servers[name] = {"base_url": "https://api.example.org/v1?api-key=hush-hush"}
     OmegaConf.save(params, "params.yaml")
     says = [finding.says for finding in doctor.models() if not finding.is_well]
     assert any("holds credentials in api-key" in told for told in says)

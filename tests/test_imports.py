@@ -41,8 +41,8 @@ TABLE = {
 }
 """A command with a small input -> the libraries of `HEAVY` that it imports, and no other."""
 
-NOT_RUN = {"score", "ui"}
-"""One needs a language model, the other serves pages until it is stopped."""
+NOT_RUN = {"score", "ui", "recompute"}
+"""One needs a language model, one serves pages until it is stopped, one reads published scores."""
 
 PROGRAM = """
 import io, json, os, sys

@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+from sections import option
 
 from shiyan import poem, texts
 from shiyan.ci.form import load_catalogue
@@ -136,7 +137,7 @@ def test_a_page_number_alone_is_no_poem(tmp_path):
 
 def test_a_corpus_counts_what_was_mended_and_what_is_odd(tmp_path):
     read(tmp_path, r"雨\n洗\n阶", "多了ㄌ\n又ㄌ", "- 3 -", "窗")
-    params = FilesParams(kind="files", path=str(tmp_path / "poems.jsonl"), genre="modern")
+    params = option(FilesParams, "corpus/files", path=str(tmp_path / "poems.jsonl"), genre="modern")
     corpus = files.collect(params)
     assert (corpus.flagged["escaped breaks"], corpus.flagged["stray letters"]) == (1, 1)
     assert corpus.left_out == {PAGE_NUMBER: 1}
