@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
+from sections import name_models
 
 from shiyan import composition
 from shiyan.commands import doctor
+from shiyan.config import ApiModelParams
 from shiyan.notes import OpenNote, Process
 from shiyan.work import WorkCache
 
@@ -184,8 +186,12 @@ def test_models_that_are_missing_are_told_with_the_command(project):
 def test_an_address_with_a_key_in_it_is_told_without_the_key(project):
     params = OmegaConf.load("params.yaml")
     name = "qwen2.5-coder-0.5b"
-    params.models_of.judge[name] = {"kind": "api", "model": "m", "family": "f"}
-    params.servers[name] = {"base_url": "https://api.example.org/v1?api-key=hush-hush"}
+    url = "https://api.example.org/v1?api-key=hush-hush"
+    name_models(
+        params,
+        {name: ApiModelParams(kind="api", base_url=url, model="m", key_variable=None, family="f")},
+        *(section for section in params.models_of if name in params.models_of[section]),
+    )
     OmegaConf.save(params, "params.yaml")
     says = [finding.says for finding in doctor.models() if not finding.is_well]
     assert any("holds credentials in api-key" in told for told in says)

@@ -296,6 +296,14 @@ def test_a_group_in_two_folds_is_a_leak_also_where_no_family_is():
         evaluated(poems, folds=assignments)
 
 
+def test_a_test_fold_without_human_poems_has_reasons_and_no_numbers():
+    poems = pairs(4)
+    nothing_held_out = {p: a.model_copy(update={"fold": "train"}) for p, a in halves(poems).items()}
+    found = evaluated(poems, scored(poems, "d", noisy(poems, 1.0)), folds=nothing_held_out)
+    auroc = found.tables["detectors"]["all"]["d"]["auroc"]
+    assert (auroc["value"], auroc["reason"]) == (None, "no scored poem")
+
+
 def test_scores_that_do_not_belong_are_refused():
     poems = pairs(4)
     scores = scored(poems, "d", noisy(poems, 1.0))

@@ -42,7 +42,8 @@ TABLE = {
 """A command with a small input -> the libraries of `HEAVY` that it imports, and no other."""
 
 NOT_RUN = {"score", "ui", "recompute"}
-"""One needs a language model, one serves pages until it is stopped, one reads published scores."""
+"""One needs a language model, one serves pages until it is stopped, one does all that the stage
+evaluate does."""
 
 PROGRAM = """
 import io, json, os, sys

@@ -56,3 +56,21 @@ def test_a_folder_without_results_is_one_sentence(tmp_path):
 )
 def test_the_committed_results_are_what_their_scores_give(folder):
     assert dispatch(["recompute", str(folder)]) == 0
+
+
+def test_the_readme_quotes_what_the_results_say():
+    found = json.loads((RESULTS / "detection_embedded/detection.json").read_text("utf-8"))
+    readme = (RESULTS.parent / "README.md").read_text("utf-8")
+    lines = [line.strip("| ").split(" | ") for line in readme.splitlines() if line.startswith("| ")]
+    quoted = {cells[0]: cells[1:] for cells in lines if cells[0] in found["detectors"]}
+    assert len(quoted) == 8
+    for detector, cells in quoted.items():
+        whole = found["detectors"][detector]["all"]
+        metrics = ("auroc", "macro_f1", "macro_f1_of_own_labels")
+        assert cells == [shown(whole[m]) for m in metrics if whole[m]["value"] is not None]
+        assert (whole["n_human"], whole["n_llm"]) == (15, 136)
+
+
+def shown(estimate) -> str:
+    value, low, high = (f"{100 * estimate[part]:.1f}" for part in ("value", "low", "high"))
+    return f"{value} [{low}, {high}]"

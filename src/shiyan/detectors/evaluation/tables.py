@@ -173,6 +173,8 @@ def restrictions(evaluator: Evaluator) -> list[Restriction]:
 def _strata(poems: Sequence[Any]) -> list[Restriction]:
     """Thirds of the human poems by length; an AUROC within one owes nothing to length."""
     lengths = [poem.n_characters for poem in poems if poem.label == 0]
+    if not lengths:
+        return []
     cuts = [0, *np.quantile(lengths, [i / STRATA for i in range(1, STRATA)]).tolist(), np.inf]
     return [_of_length(low, high) for low, high in pairwise(cuts) if low < high]
 
