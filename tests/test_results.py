@@ -81,7 +81,6 @@ def test_headlines_have_short_names_and_leave_out_what_has_no_value():
 
 
 def test_the_table_shows_every_number_with_interval_and_counts(project, capsys):
-    write_metrics(Path("metrics/generate.json"), {"requests": {"asked": 3, "failed": {}}})
     write_metrics(Path("metrics/detection.json"), DETECTION)
     write_metrics(Path("metrics/ci.json"), CI)
     write_metrics(Path("metrics/judge.json"), JUDGE)

@@ -48,6 +48,20 @@ MADE = {
 }
 
 
+IN_SHORT = (
+    "learnt_from",
+    "scorer_is_generator",
+    "n_human",
+    "n_llm",
+    "n_unscored",
+    "n_left_out",
+    "auroc",
+    "auroc_change",
+    "macro_f1",
+    "macro_f1_change",
+)
+"""What the short metrics file tells of places but the whole test fold: MLflow and `dvc metrics`
+show a column a number."""
 MOST_PLACES = 5
 """That a notice names."""
 
@@ -71,18 +85,19 @@ class Evaluation:
     made: dict[str, Any]
 
     def headlines(self) -> dict[str, Any]:
-        """detector -> "all", each generator, each choice of poems -> facts and estimates."""
+        """detector -> "all" with everything, each generator and each choice of poems in short."""
         found: dict[str, dict[str, Any]] = {}
         for detector, numbers in self.tables["detectors"].get(EVERYBODY, {}).items():
             found[detector] = {EVERYBODY: numbers}
+        places = dict(self.tables["restricted"])
         for place, of_place in self.tables["in_domain"].items():
             subset, _, generator = place.partition(" / ")
             if subset == EVERYBODY and generator != EVERYBODY:
-                for detector, numbers in of_place.items():
-                    found[detector][generator] = numbers
-        for place, of_place in self.tables["restricted"].items():
+                places[generator] = of_place
+        for place, of_place in places.items():
             for detector, numbers in of_place.items():
-                found[detector][place] = numbers
+                short = {key: numbers[key] for key in IN_SHORT if key in numbers}
+                found[detector][place] = short
         return found
 
     def as_metrics(self) -> dict[str, Any]:
