@@ -9,9 +9,9 @@ from detector_fakes import halves, noisy, pairs, scored
 
 from shiyan.cli import dispatch
 from shiyan.config import PathsParams, load_params
-from shiyan.detectors.counts import fingerprint
+from shiyan.detectors.counts import fingerprint, score_counts
 from shiyan.errors import UserError
-from shiyan.jsonl import write_records
+from shiyan.jsonl import read_records, write_records
 from shiyan.metrics import write_metrics
 from shiyan.records import AttackedPoem, DetectorScore, Memorisation
 from shiyan.report.documents import flat_tables
@@ -54,8 +54,9 @@ def paths(tmp_path, monkeypatch) -> PathsParams:
     write_records(found.trained_attacked, [])
     made = {"split_sha256": fingerprint(folds)}
     relations = {"scorer_is_generator": {"lrr": {"m": "same weights"}}}
-    write_metrics(found.zero_shot_metrics, {"made": made | relations})
-    write_metrics(found.trained_metrics, {"made": made})
+    net = read_records(found.trained_scores, DetectorScore)
+    write_metrics(found.zero_shot_metrics, {"scores": score_counts(zero), "made": made | relations})
+    write_metrics(found.trained_metrics, {"scores": score_counts(net), "made": made})
     return found
 
 
@@ -98,10 +99,42 @@ def test_scores_of_another_split_are_refused(paths, stage):
         "zero_shot_score": paths.zero_shot_metrics,
         "train_roberta": paths.trained_metrics,
     }
-    write_metrics(by_stage[stage], {"made": {"split_sha256": "0" * 64}})
+    document = read(by_stage[stage])
+    document["made"]["split_sha256"] = "0" * 64
+    write_metrics(by_stage[stage], document)
     with pytest.raises(UserError, match=f"another split.*`dvc repro {stage}`"):
         evaluate.main()
     assert not paths.detection_metrics.exists()
+
+
+def without_first(path: Path) -> None:
+    path.write_text("".join(path.read_text("utf-8").splitlines(keepends=True)[1:]), "utf-8")
+
+
+def without_scores(path: Path) -> None:
+    path.write_text("", "utf-8")
+
+
+def with_a_null(path: Path) -> None:
+    first, *rest = read_records(path, DetectorScore)
+    write_records(path, [first.model_copy(update={"score": None}), *rest])
+
+
+@pytest.mark.parametrize("spoil", [without_first, without_scores, with_a_null])
+def test_a_score_fewer_than_the_scorer_left_is_refused(paths, spoil):
+    spoil(paths.trained_scores)
+    with pytest.raises(UserError, match="by net, and train_roberta left 120 scores and 0 unscored"):
+        evaluate.main()
+
+
+@pytest.mark.parametrize("text", [None, "", "{}", '{"made": {}}', "[]"])
+def test_a_scorers_spoilt_metrics_are_one_sentence(paths, text):
+    if text is None:
+        paths.zero_shot_metrics.unlink()
+    else:
+        paths.zero_shot_metrics.write_text(text, "utf-8")
+    with pytest.raises(UserError, match=r"zero_shot_score\.json .*`dvc repro zero_shot_score`"):
+        evaluate.main()
 
 
 def test_scores_of_poems_that_are_not_there_are_refused(paths):

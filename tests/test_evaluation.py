@@ -352,7 +352,7 @@ def test_a_matrix_without_texts_gives_the_same_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
-        (lambda lines: [], "cannot be read"),
+        (lambda lines: [], "matrix.jsonl:1 is no line"),
         (lambda lines: ["{}", *lines[1:]], "matrix.jsonl:1"),
         (lambda lines: [*lines, lines[-1]], "again"),
         (lambda lines: [*lines[:-1], lines[-1][:-9]], "matrix.jsonl:9"),

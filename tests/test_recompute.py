@@ -47,6 +47,9 @@ def test_a_folder_without_results_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match="is not there"):
         dispatch(["recompute", str(tmp_path)])
     write_metrics(tmp_path / "detection.json", {"made": {"seed": 0}})
+    with pytest.raises(UserError, match=r"detection_cells\.json is not there"):
+        dispatch(["recompute", str(tmp_path)])
+    write_metrics(tmp_path / "detection_cells.json", {"made": {"seed": 0}})
     with pytest.raises(UserError, match="'resamples' is None"):
         dispatch(["recompute", str(tmp_path)])
 

@@ -271,6 +271,8 @@ def _average(*values: Any) -> Any:
 
 # --- intervals ----------------------------------------------------------------------
 
+BOUNDED = ("auroc", "share")
+"""Kinds of metrics from 0 to 1."""
 INTERVAL = "95 %, Student's t by the jackknife over"
 """How the intervals of a metrics file were made; of what, the file says."""
 MOST_UNDEFINED = 0.01
@@ -295,7 +297,7 @@ def interval(sampled: Sampled, n_groups: int) -> Ends:
     Args:
         n_groups: G, of the class that has fewer.
     """
-    value, is_bounded = sampled.value, sampled.kind in ("auroc", "share")
+    value, is_bounded = sampled.value, sampled.kind in BOUNDED
     if not math.isfinite(value):
         return None, None, sampled.lacking
     if n_groups < 2:
@@ -406,7 +408,11 @@ def _from_parts(sampled: Sampled, n_groups: int) -> Ends:
     low, high = (math.sqrt(max(0.0, float(d @ correlations @ d))) for d in (below, above))
     if low + high < TINY:
         return None, None, SAME_VALUE
-    return sampled.value - low, sampled.value + high, ""
+    ends = sampled.value - low, sampled.value + high
+    if sampled.kind in BOUNDED:
+        # The sum of squares knows of no limit, the share does.
+        ends = max(0.0, ends[0]), min(1.0, ends[1])
+    return *ends, ""
 
 
 def _correlations(parts: Sequence[Sampled]) -> Floats:

@@ -35,11 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     from shiyan.detectors.evaluation.matrix import ScoreMatrix
 
     folder: Path = arguments.folder
-    published = {name: documents.metrics_of(folder / name) for name in (HEADLINES, CELLS)}
-    headlines = published[HEADLINES]
-    if headlines is None or "made" not in headlines:
-        raise UserError(f"{folder / HEADLINES} is not there or was not written by evaluate")
-    made = headlines["made"]
+    published = {name: _document(folder / name) for name in (HEADLINES, CELLS)}
+    made = published[HEADLINES]["made"]
     known = {name: made.get(name) for name in EvaluateParams.model_fields}
     params = validated("made", EvaluateParams, known, str(folder / HEADLINES))
     scorers = {name: made[name] for name in ("zero_shot", "trained") if name in made}
@@ -47,8 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
     found = {HEADLINES: evaluation.as_metrics(), CELLS: evaluation.as_cells()}
     n_equal, apart = 0, list[str]()
     for name, document in published.items():
-        if document is None:
-            continue
         for path, ours, theirs in _numbers(_plain(found[name]), document):
             if _is_close(ours, theirs):
                 n_equal += 1
@@ -56,8 +51,20 @@ def run(arguments: argparse.Namespace) -> int:
                 apart.append(f"{name}: {'/'.join(path)} is {ours}, published is {theirs}")
     for line in apart[:SHOWN]:
         print(line)
+    if len(apart) > SHOWN:
+        print(f"and {len(apart) - SHOWN} more")
     print(f"{n_equal} numbers are equal, {len(apart)} differ ({folder})")
     return 1 if apart else 0
+
+
+def _document(path: Path) -> documents.Document:
+    found = documents.metrics_of(path)
+    if found is None or "made" not in found:
+        raise UserError(
+            f"{path} is not there or was not written by the stage evaluate; a folder of results "
+            f"holds {MATRIX}, {HEADLINES} and {CELLS}"
+        )
+    return found
 
 
 def _plain(document: Mapping[str, Any]) -> Any:

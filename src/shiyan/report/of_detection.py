@@ -91,9 +91,8 @@ def _not_shown(tables: Mapping[str, Any], source: str) -> Iterator[str]:
 def _notes(made: Mapping[str, Any]) -> Iterator[str]:
     """How every number was made."""
     yield (
-        "In percent, with the 95 % interval over groups (a human poem with all its imitations; "
-        f"{made['resamples']} resamples); Brier and ECE too. "
-        f"Conditional on {made['conditional_on']}."
+        "In percent; 95 % intervals, where a table says nothing else, over groups (a human poem "
+        f"with all its imitations): {made['interval']}. Conditional on {made['conditional_on']}."
     )
     yield (
         f"Threshold: {made['threshold_rule']}. macro-F1: {made['macro_f1'].split(';')[0]}. "
@@ -115,7 +114,7 @@ def _reasons(rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
     for reason, count in shown:
         yield f"{reason[0].upper()}{reason[1:]} ({count} cell{'s' if count > 1 else ''})."
     if more := len(reasons) - len(shown):
-        yield f"And {more} further reasons, of fewer cells each."
+        yield f"And {more} further reason{'s' if more > 1 else ''}, of fewer cells."
 
 
 def figures(paths: PathsParams, folder: Path) -> Iterator[Path]:

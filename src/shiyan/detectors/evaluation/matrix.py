@@ -137,9 +137,11 @@ class ScoreMatrix:
             UserError: the file is missing, or a line is not of this kind; a split that leaks.
         """
         try:
-            head, *lines = path.read_text(encoding="utf-8").splitlines()
-        except (OSError, ValueError) as error:
-            raise UserError(f"{path} cannot be read as a score matrix: {error}") from error
+            head, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
+        except OSError as error:
+            raise UserError(f"{path} cannot be read ({error.strerror})") from error
+        except ValueError as error:
+            raise UserError(f"{path} is no text in UTF-8 ({error})") from error
         names = _parsed(path, 1, lambda: _names(json.loads(head)))
         poems: dict[str, EvaluatedPoem] = {}
         values: dict[str, list[list[float]]] = {part: [] for part in PARTS}
