@@ -402,7 +402,9 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 
 
 def track_with(first: str) -> "subprocess.CompletedProcess[str]":
-    code = f"import os, signal\n{first}\nfrom shiyan.tracking import track\ntrack('shiyan')"
+    # What started the tests may have let SIGINT be ignored, which is inherited.
+    heeded = "import os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heeded}\n{first}\nfrom shiyan.tracking import track\ntrack('shiyan')"
     return subprocess.run(
         [sys.executable, "-c", code], check=False, capture_output=True, encoding="utf-8"
     )
