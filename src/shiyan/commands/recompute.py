@@ -21,7 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder",
         type=Path,
-        help=f"holds {MATRIX}, {HEADLINES} and {CELLS} as the stage evaluate wrote them",
+        help=f"holds {MATRIX} and {HEADLINES} as the stage evaluate wrote them; {CELLS} is "
+        "compared too where it is there",
     )
 
 
@@ -35,7 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     from shiyan.detectors.evaluation.matrix import ScoreMatrix
 
     folder: Path = arguments.folder
-    published = {name: _document(folder / name) for name in (HEADLINES, CELLS)}
+    names = [HEADLINES, *([CELLS] if (folder / CELLS).exists() else [])]
+    published = {name: _document(folder / name) for name in names}
     made = published[HEADLINES]["made"]
     known = {name: made.get(name) for name in EvaluateParams.model_fields}
     params = validated("made", EvaluateParams, known, str(folder / HEADLINES))
@@ -53,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(line)
     if len(apart) > SHOWN:
         print(f"and {len(apart) - SHOWN} more")
-    print(f"{n_equal} numbers are equal, {len(apart)} differ ({folder})")
+    compared = " and ".join(published)
+    print(f"{n_equal} numbers are equal, {len(apart)} differ ({compared} of {folder})")
     return 1 if apart else 0
 
 
@@ -62,7 +65,7 @@ def _document(path: Path) -> documents.Document:
     if found is None or "made" not in found:
         raise UserError(
             f"{path} is not there or was not written by the stage evaluate; a folder of results "
-            f"holds {MATRIX}, {HEADLINES} and {CELLS}"
+            f"holds {MATRIX} and {HEADLINES}"
         )
     return found
 
