@@ -1,11 +1,10 @@
 """Do to poems of the test fold what a cheat could do, for the scorers to score them again."""
 
 import sys
-from itertools import chain
 
 from shiyan.config import AttackParams, PathsParams, PromptTexts, load_models, load_params
 from shiyan.detectors.attacks import attack_metrics, attacked_poems, paraphrased, unmet_prompts
-from shiyan.jsonl import read_records, write_records
+from shiyan.jsonl import read_by_id, write_records
 from shiyan.metrics import write_metrics
 from shiyan.records import Assignment, Poem
 from shiyan.stage import run_stage
@@ -16,9 +15,8 @@ def main() -> None:
     params = load_params("attacks", AttackParams)
     paths = load_params("paths", PathsParams)
     texts = load_params("prompts", PromptTexts).detection
-    both = chain.from_iterable(read_records(p, Poem) for p in (paths.poems, paths.generated))
-    poems = {poem.poem_id: poem for poem in both}
-    assignments = {a.poem_id: a for a in read_records(paths.splits, Assignment)}
+    poems = read_by_id(Poem, paths.poems, paths.generated)
+    assignments = read_by_id(Assignment, paths.splits)
     models = load_models([params.paraphraser] if params.paraphraser else [])
     reworded = paraphrased(poems, assignments, params, models, texts, WorkCache())
     attacked = attacked_poems(poems, assignments, params, reworded)

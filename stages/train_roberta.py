@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import asdict
-from itertools import chain
 
 from shiyan.config import (
     PathsParams,
@@ -15,7 +14,7 @@ from shiyan.detectors.counts import fingerprint, score_counts
 from shiyan.detectors.finetune import CURVE_COLUMNS
 from shiyan.detectors.lessons import train_lessons
 from shiyan.detectors.trained import train_detectors
-from shiyan.jsonl import read_records, write_csv, write_records
+from shiyan.jsonl import read_by_id, read_records, write_csv, write_records
 from shiyan.metrics import write_metrics
 from shiyan.records import Assignment, AttackedPoem, GeneratorIdentity, Poem
 from shiyan.stage import run_stage
@@ -25,9 +24,8 @@ from shiyan.work import WorkCache
 def main() -> None:
     params = load_params("train_roberta", TrainRobertaParams)
     paths = load_params("paths", PathsParams)
-    both = chain.from_iterable(read_records(p, Poem) for p in (paths.poems, paths.generated))
-    poems = {poem.poem_id: poem for poem in both}
-    assignments = {a.poem_id: a for a in read_records(paths.splits, Assignment)}
+    poems = read_by_id(Poem, paths.poems, paths.generated)
+    assignments = read_by_id(Assignment, paths.splits)
     adapted = params.lora.model if params.lora else None
     models = load_models([adapted] if adapted else [])
     cache = WorkCache()

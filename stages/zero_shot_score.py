@@ -1,7 +1,6 @@
 """Score every poem by every detector that needs no training."""
 
 import sys
-from itertools import chain
 
 from shiyan import lost
 from shiyan.config import (
@@ -14,7 +13,7 @@ from shiyan.config import (
 from shiyan.detectors import identity, memorisation
 from shiyan.detectors.counts import fingerprint, score_counts
 from shiyan.detectors.untrained import named, score_untrained, weights_of
-from shiyan.jsonl import read_records, write_records
+from shiyan.jsonl import read_by_id, read_records, write_records
 from shiyan.metrics import write_metrics
 from shiyan.records import Assignment, AttackedPoem, GeneratorIdentity, Poem
 from shiyan.stage import run_stage
@@ -26,9 +25,8 @@ def main() -> None:
     params = load_params("zero_shot_score", ZeroShotScoreParams)
     paths = load_params("paths", PathsParams)
     texts = load_params("prompts", PromptTexts).detection
-    both = chain.from_iterable(read_records(p, Poem) for p in (paths.poems, paths.generated))
-    poems = {poem.poem_id: poem for poem in both}
-    assignments = {a.poem_id: a for a in read_records(paths.splits, Assignment)}
+    poems = read_by_id(Poem, paths.poems, paths.generated)
+    assignments = read_by_id(Assignment, paths.splits)
     models = load_models(named(params))
     generators = list(read_records(paths.generators, GeneratorIdentity))
     attacked = list(read_records(paths.attacked, AttackedPoem))

@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from shiyan.errors import UserError
-from shiyan.records import Record
+from shiyan.records import Assignment, Poem, Record
 
 R = TypeVar("R", bound=Record)
+OfPoem = TypeVar("OfPoem", Poem, Assignment)
 
 
 UMASK = os.umask(0o077)
@@ -151,6 +152,16 @@ def write_records(path: Path, records: Iterable[Record]) -> int:
             writer.write(record.model_dump_json())
             count += 1
     return count
+
+
+def read_by_id(model: type[OfPoem], *paths: Path) -> dict[str, OfPoem]:
+    """The records of several files by their poem_id, in order; of two the later one.
+
+    Raises:
+        UserError: as `read_records`.
+    """
+    records = (record for path in paths for record in read_records(path, model))
+    return {record.poem_id: record for record in records}
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:

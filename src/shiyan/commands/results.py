@@ -16,8 +16,6 @@ from shiyan.report import documents, headlines
 
 WIDTH = 118
 """Of the tables where the output is a file or a pipe."""
-KINDS = {"threshold": "zero-shot"}
-"""Of a detector by what it learnt from; all others are trained on scores or poems."""
 WHERE = """\
 make ui            every run, its params, numbers and figures (MLflow)
 metrics/           all numbers, by subset, with how each was made
@@ -67,7 +65,7 @@ def tables(documents: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
     detection = documents.get("evaluate", {})
     if detectors := list(headlines.of_detectors(detection)):
         kinds = {
-            detector: KINDS.get(found["all"]["learnt_from"], "trained")
+            detector: "zero-shot" if found["all"]["learnt_from"] == "threshold" else "trained"
             for detector, found in detection["detectors"].items()
         }
         yield detector_table(detectors, kinds)

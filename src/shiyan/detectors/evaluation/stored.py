@@ -10,7 +10,7 @@ from shiyan.detectors.counts import fingerprint, score_counts
 from shiyan.detectors.evaluation.matrix import ScoreMatrix
 from shiyan.detectors.evaluation.poems import evaluated_poems, with_attacked
 from shiyan.errors import UserError
-from shiyan.jsonl import read_records
+from shiyan.jsonl import read_by_id, read_records
 from shiyan.records import Assignment, AttackedPoem, DetectorScore, Memorisation, Poem
 
 
@@ -20,9 +20,8 @@ def stored_run(paths: PathsParams) -> tuple[ScoreMatrix, dict[str, Any]]:
     Raises:
         UserError: scores of other poems or of another split than the run's.
     """
-    both = chain.from_iterable(read_records(p, Poem) for p in (paths.poems, paths.generated))
-    poems = {poem.poem_id: poem for poem in both}
-    assignments = {a.poem_id: a for a in read_records(paths.splits, Assignment)}
+    poems = read_by_id(Poem, paths.poems, paths.generated)
+    assignments = read_by_id(Assignment, paths.splits)
     own = {
         "zero_shot": (paths.zero_shot_metrics, paths.zero_shot_scores, "zero_shot_score"),
         "trained": (paths.trained_metrics, paths.trained_scores, "train_roberta"),
