@@ -98,6 +98,16 @@ def test_own_labels_are_by_the_mean_of_raw_scores_at_the_border():
     assert {r.own_label for r in as_records("d", corpus, found)} == {1}
 
 
+def test_a_detector_says_human_on_its_own_border():
+    """As scikit-learn's predict, which takes the first of two equally likely classes."""
+    poems = pairs(8)
+    corpus = corpus_of(poems)
+    learn = by_fold(corpus, lambda k, row: 0.5 + 0.1 * corpus.labels[row])
+    found = fit_and_score(learn, corpus, 2, 0)
+    by_id = {r.poem_id: r.own_label for r in as_records("char_ngrams_forest", corpus, found, 0.5)}
+    assert by_id == {poem_id: poem.label for poem_id, poem in poems.items()}
+
+
 def test_a_part_without_an_llm_poem_has_no_scale_and_says_so():
     poems = {f"h{i}": human(f"h{i}") for i in range(8)}
     poems |= {"l1": written("l1", "h1"), "l2": written("l2", "h2"), "l3": written("l3", "h3")}

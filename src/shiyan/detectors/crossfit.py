@@ -290,14 +290,15 @@ def as_records(
     """A record for every poem; one that has no score says why.
 
     Args:
-        border: raw score from which on the detector itself says LLM.
+        border: raw score above which the detector itself says LLM; on it scikit-learn and an
+            argmax say human.
     """
     return [
         DetectorScore(
             poem_id=poem_id,
             detector=detector,
             score=float(score) if np.isfinite(score) else None,
-            own_label=int(raw >= border) if np.isfinite(score) else None,
+            own_label=int(raw > border) if np.isfinite(score) else None,
             unscored_reason=None
             if np.isfinite(score)
             else fitted.reasons.get(row, "the detector gave no finite score"),
@@ -345,7 +346,7 @@ def spread_notices(detector: str, fitted: Fitted, rows: Rows) -> list[str]:
 def one_label_notices(detector: str, fitted: Fitted, rows: Rows, border: float = 0.0) -> list[str]:
     """Where a detector itself takes all poems of these rows for one class's."""
     raw = fitted.raw[rows]
-    called = np.unique((raw[np.isfinite(raw)] >= border).astype(int))
+    called = np.unique((raw[np.isfinite(raw)] > border).astype(int))
     if len(called) != 1 or len(rows) < 2:
         return []
     whose = CLASSES[called[0]]
