@@ -100,6 +100,7 @@ def test_every_model_of_the_folder_is_known_under_its_file_name():
         ("+split.foo=1", r"unknown key 'split.foo'; allowed are near_duplicate, seed, test_share"),
         ("split.seed=abc", "'split.seed' is 'abc'"),
         ("corpus=song", "Available options in 'corpus': files"),
+        ("evaluate=null", r"evaluate=null.*takes the name of one of its files"),
         ("judge.models=[nobody]", "judge.models names the model 'nobody'"),
         ("generate.sampling.top_p=1.5", "'generate.sampling.top_p' is 1.5"),
         ("split.test_share=.nan", "split.test_share"),

@@ -63,6 +63,14 @@ def composed(overrides: Sequence[str] = (), conf: Path = CONF, complete: bool = 
         raise UserError(f"conf/: {explained(error, overrides)}", 2) from error
     except (YAMLError, UnicodeDecodeError, OSError) as error:
         raise UserError(f"conf/: {unreadable(conf, error)}", 2) from error
+    except ValueError as error:
+        # Hydra lets this one through: a group is given a value that names no option.
+        told = " ".join(str(error).split())
+        raise UserError(
+            f"conf/: {told} ({', '.join(overrides)}); a folder of conf/ takes the name of one of "
+            "its files, e.g. -S generate=modern",
+            2,
+        ) from error
     if complete:
         validated("", AllParams, OmegaConf.to_container(config), "conf/")
     return config
