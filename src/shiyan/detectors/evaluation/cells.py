@@ -7,7 +7,7 @@ values must equal the module's to 1e-12.
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -175,6 +175,7 @@ def _compare_with_library(result: CellResult, cell: Cell, platt: Platt | None) -
                 f"{metric} is {value!r} by the module of `evaluate` and {ours.value!r} by the "
                 "bootstrap; please report this"
             )
+        result.sampled[metric] = replace(ours, value=value)
 
 
 def unusable(labels: Labels, scores: Floats) -> str:
