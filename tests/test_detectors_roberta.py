@@ -573,7 +573,7 @@ def test_one_fold_is_one_model_with_own_labels_and_no_score_of_a_train_poem(tmp_
             assert score.unscored_reason.startswith("folds: 1")
         else:
             border = 0.0
-            assert score.own_label == int(score.score >= border)
+            assert score.own_label == int(score.score > border)
     assert {point.part for point in trained.curve} == {"train"}
     assert trained.alignments["roberta_tiny"] == {"all": None}
     trained.save(tmp_path / "models")
